@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,6 +38,11 @@ const (
 	idleTime           = time.Minute // between two requests of a connection
 	refusalTime        = 100 * time.Millisecond
 	acceptPause        = 100 * time.Millisecond // behind an error
+
+	// How long the server waits for a request, or for a peer to take more of an answer. Then the connection may give way
+	// to a new one.
+	requestPatience = 100 * time.Millisecond
+	answerPatience  = time.Second
 )
 
 // tooMany answers a connection over the limit.
@@ -47,17 +53,66 @@ const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\
 type room struct {
 	limit int64
 	open  atomic.Int64
+
+	mu    sync.Mutex
+	conns map[*boundedConn]struct{} // guarded by mu
 }
 
-// boundedListener hands out connections as long as there is room. It answers further ones with an error and
-// closes them, so that a useful request does not wait behind idle connections.
+// giveWay closes the connection whose peer the server has waited for longest, of those that may give way to a new one of
+// l. It reports whether there was one.
+func (r *room) giveWay(l *boundedListener) bool {
+	now, isFull := time.Now(), r.open.Load() >= r.limit
+	r.mu.Lock()
+	var victim *boundedConn
+	var longest time.Duration
+	for c := range r.conns {
+		if waited := c.waited(now); waited > longest && (isFull || c.listener == l) {
+			victim, longest = c, waited
+		}
+	}
+	r.mu.Unlock()
+	if victim == nil {
+		return false
+	}
+	victim.Close()
+	return true
+}
+
+// boundedListener hands out connections as long as there is room. Without room for a new one, one that waits for its peer
+// ends. If all are at work, it answers the new one with an error and closes it: a request does not wait behind others.
 type boundedListener struct {
 	*ports.Port
-	room     *room // of all ports
-	auth     netloop.Auth
-	tls      *tls.Config // nil: plain
-	log      *slog.Logger
-	loggedAt time.Time // when a peer that the port does not admit was logged last
+	room      *room // of all ports
+	auth      netloop.Auth
+	tls       *tls.Config // nil: plain
+	log       *slog.Logger
+	loggedAt  time.Time // when a peer that the port does not admit was logged last
+	gaveWayAt time.Time // when a connection that gave way was logged last
+}
+
+// hasRoom counts one connection more, and reports whether there is room for it. Otherwise it counts none.
+func (l *boundedListener) hasRoom() bool {
+	if !l.Enter() {
+		return false
+	}
+	if l.room.open.Add(1) <= l.room.limit {
+		return true
+	}
+	l.room.open.Add(-1)
+	l.Leave()
+	return false
+}
+
+// makeRoom is hasRoom behind the end of a connection that gives way, if there is one.
+func (l *boundedListener) makeRoom() bool {
+	if !l.room.giveWay(l) {
+		return false
+	}
+	if now := time.Now(); now.Sub(l.gaveWayAt) >= time.Second {
+		l.gaveWayAt = now
+		l.log.Warn("admin connection closed: there are too many, and its client kept the server waiting longest")
+	}
+	return l.hasRoom()
 }
 
 // Accept implements net.Listener.
@@ -72,12 +127,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			time.Sleep(acceptPause) // out of descriptors, or of memory: it may pass
 			continue
 		}
-		if l.Enter() {
-			if l.room.open.Add(1) <= l.room.limit {
-				return &boundedConn{Conn: c, listener: l, until: time.Now().Add(identifyTime)}, nil
-			}
-			l.room.open.Add(-1)
-			l.Leave()
+		if l.hasRoom() || l.makeRoom() {
+			return l.room.take(&boundedConn{Conn: c, listener: l, until: time.Now().Add(identifyTime)}), nil
 		}
 		if c.SetDeadline(time.Now().Add(refusalTime)); l.tls == nil {
 			c.Write([]byte(tooMany))
@@ -114,6 +165,65 @@ type boundedConn struct {
 
 	mu          sync.Mutex
 	read, write time.Time // the deadlines that were set, zero for none; guarded by mu
+	phase       phase     // guarded by mu
+	since       time.Time // guarded by mu
+}
+
+// phase is what a connection does.
+type phase int
+
+const (
+	awaits  phase = iota // a request, or the rest of one
+	works                // on an answer
+	answers              // the peer takes some of it, or does not
+)
+
+// enter begins a phase, and returns the one before.
+func (c *boundedConn) enter(to phase) (was phase) {
+	if c == nil {
+		return awaits
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, c.phase, c.since = c.phase, to, time.Now()
+	return was
+}
+
+// waited is how long the server has waited for the peer, beyond its patience; zero: it does not.
+func (c *boundedConn) waited(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch waited := now.Sub(c.since); c.phase {
+	case awaits:
+		return max(waited-requestPatience, 0)
+	case answers:
+		return max(waited-answerPatience, 0)
+	}
+	return 0
+}
+
+// take takes in a connection that is counted.
+func (r *room) take(c *boundedConn) *boundedConn {
+	c.enter(awaits)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conns == nil {
+		r.conns = make(map[*boundedConn]struct{})
+	}
+	r.conns[c] = struct{}{}
+	return c
+}
+
+// body is the body of a request. While it is read, the server waits for the peer.
+type body struct {
+	io.ReadCloser
+	conn *boundedConn
+}
+
+// Read implements io.Reader.
+func (b body) Read(p []byte) (int, error) {
+	defer b.conn.enter(b.conn.enter(awaits))
+	return b.ReadCloser.Read(p)
 }
 
 // errUnknownTooLong ends a connection that has sent too much without saying who its peer is.
@@ -173,10 +283,20 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write implements net.Conn.
+func (c *boundedConn) Write(p []byte) (int, error) {
+	defer c.enter(c.enter(answers))
+	return c.Conn.Write(p)
+}
+
 // Close implements net.Conn.
 func (c *boundedConn) Close() error {
 	c.once.Do(func() {
-		c.listener.room.open.Add(-1)
+		r := c.listener.room
+		r.mu.Lock()
+		delete(r.conns, c)
+		r.mu.Unlock()
+		r.open.Add(-1)
 		c.listener.Leave()
 	})
 	return c.Conn.Close()

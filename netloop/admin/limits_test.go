@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -182,6 +183,7 @@ func TestTooManyConnections(t *testing.T) {
 		}
 		held = append(held, c)
 	}
+	tt.admin.allWork()
 	resp, err := http.ReadResponse(bufio.NewReader(tt.dial()), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -202,6 +204,15 @@ func TestTooManyConnections(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatalf("when all have gone, one more = %v, %v", resp, err)
 		}
+	}
+}
+
+// allWork has every connection seem to be one that the server works for.
+func (s *Server) allWork() {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	for c := range s.room.conns {
+		c.enter(works)
 	}
 }
 
@@ -305,4 +316,73 @@ func TestAcceptGoesOn(t *testing.T) {
 			t.Errorf("Accept of a closed port = %v, want ErrClosed", err)
 		}
 	})
+}
+
+// TestSlowPeersGiveWay tests that a connection for which there is no room takes the place of the one whose peer has kept the
+// server waiting longest: that is silent, idle, sends half a request or a body, or does not read. It takes no place of one
+// that the server works for.
+func TestSlowPeersGiveWay(t *testing.T) {
+	const ask = "GET /ping.txt HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for _, slow := range []string{
+		"", "GET /ping.txt HTTP/1.1\r\nHost:", ask, "POST /logging HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n" +
+			"Content-Type: application/x-www-form-urlencoded\r\n\r\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+			a, err := New(Options{
+				Address: "127.0.0.1:0", MaxConnections: 2, Listen: func(string) (net.Listener, error) { return l, nil },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Start()
+			dial := func(request string) net.Conn {
+				client, server := net.Pipe()
+				l.conns <- server
+				io.WriteString(client, request)
+				synctest.Wait()
+				return client
+			}
+			answer := func(c net.Conn) string {
+				resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err != nil {
+					return err.Error()
+				}
+				return resp.Status
+			}
+			refused := func() bool {
+				client, server := net.Pipe()
+				l.conns <- server
+				got := answer(client)
+				client.Close()
+				return got == "503 Service Unavailable"
+			}
+			first, second := dial(slow), dial(slow)
+			if !refused() {
+				t.Errorf("%q: one that came this moment gives way", slow)
+			}
+			<-time.After(answerPatience + time.Millisecond) // of the bubble
+			third := dial(ask)
+			if got := answer(third); got != "200 OK" {
+				t.Errorf("%q: behind slow peers a request is answered %q", slow, got)
+			}
+			if _, err := io.Copy(io.Discard, first); err != nil {
+				t.Errorf("%q: the first peer: %v, want the end", slow, err)
+			}
+			synctest.Wait()
+			a.allWork()
+			<-time.After(answerPatience + time.Millisecond)
+			if !refused() || len(a.room.conns) != 2 {
+				t.Errorf("%q: one that the server works for gives way", slow)
+			}
+			second.Close()
+			third.Close()
+			if err := a.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if n := len(a.room.conns); n != 0 || a.room.open.Load() != 0 {
+				t.Errorf("%q: %d connections are left", slow, n)
+			}
+		})
+	}
 }

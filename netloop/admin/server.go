@@ -143,7 +143,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "request is too large", http.StatusRequestEntityTooLarge)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	c := peerOf(r).conn
+	defer c.enter(c.enter(works))
+	r.Body = body{http.MaxBytesReader(w, r.Body, maxBody), c}
 	s.limitAnswer(w)
 	if r = s.identify(w, r); r != nil && !s.profile(w, r) {
 		s.answer(w, r)
