@@ -5,6 +5,9 @@ import "time"
 // delayInterval is how old the figure may become that a long turn is compared with.
 const delayInterval = 50 * time.Millisecond
 
+// ownThread stands for the thread that asks.
+const ownThread = 0
+
 // threadDelay is how long a thread has been ready to run without a processor. The zero threadDelay is
 // no thread's.
 type threadDelay struct {

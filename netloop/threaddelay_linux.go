@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -8,26 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const schedstatPath = "/proc/thread-self/schedstat\x00"
-
-// readThreadDelay returns the figure of the thread that calls it. It reads memory of the kernel only,
-// so its system calls are raw: they cannot block. It does not allocate.
-func readThreadDelay() threadDelay {
+// readThreadDelay returns the figure of a thread of this process. It reads memory of the kernel only, so its system
+// calls are raw: they cannot block. It does not allocate.
+func readThreadDelay(thread int) threadDelay {
+	var room [48]byte
+	path := append(room[:0], "/proc/thread-self/schedstat\x00"...)
+	if thread != ownThread {
+		path = strconv.AppendInt(append(room[:0], "/proc/self/task/"...), int64(thread), 10)
+		path = append(path, "/schedstat\x00"...)
+	}
 	at := unix.AT_FDCWD
 	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, uintptr(at),
-		uintptr(unsafe.Pointer(unsafe.StringData(schedstatPath))), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
+		uintptr(unsafe.Pointer(&path[0])), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
 	if errno != 0 {
 		return threadDelay{}
 	}
 	var text [96]byte // three numbers: ns with a processor, ns without, times that it had one
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)))
 	syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
-	thread, _, _ := syscall.RawSyscall(syscall.SYS_GETTID, 0, 0, 0)
+	if thread == ownThread {
+		self, _, _ := syscall.RawSyscall(syscall.SYS_GETTID, 0, 0, 0)
+		thread = int(self)
+	}
 	if errno != 0 {
 		return threadDelay{}
 	}
 	waited, ok := secondNumber(text[:n])
-	return threadDelay{thread: int(thread), waited: time.Duration(waited), known: ok}
+	return threadDelay{thread: thread, waited: time.Duration(waited), known: ok}
 }
 
 // secondNumber returns the second of the decimal numbers in text.

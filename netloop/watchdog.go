@@ -24,7 +24,7 @@ const (
 // to wait for a processor has not worked, and the log says which it was.
 type watchdog struct {
 	elapsed func(time.Time) time.Duration
-	delay   func() threadDelay
+	delay   func(thread int) threadDelay
 	log     logger
 	logged  *atomic.Int64 // when the server logged a long turn last: Unix time in ns
 	running bool
@@ -106,15 +106,19 @@ func (w *watchdog) finish(c *Counters) (long bool) {
 	took, now := w.at, w.began.Add(w.at)
 	if took < longTurn {
 		if now.Sub(w.since) >= delayInterval {
-			w.sampled, w.since = w.delay(), now
+			w.sampled, w.since = w.delay(ownThread), now
 		}
 		if w.longest.took > 0 {
 			w.longest = part{}
 		}
 		return false
 	}
-	delay := w.delay()
-	waited := min(delay.since(w.sampled), took)
+	delay := w.delay(ownThread)
+	before := delay
+	if w.sampled.known && w.sampled.thread != delay.thread { // Go moves a loop whose thread has waited for long
+		before = w.delay(w.sampled.thread)
+	}
+	waited := min(before.since(w.sampled), took)
 	w.sampled, w.since = delay, now
 	c.LongTurns++
 	if us := took.Microseconds(); us > c.LongestTurn {
