@@ -181,11 +181,6 @@ func (e *Engine) forgo(q *queue, spent []*run) (free []*run, end LSN) {
 		}
 		sh.mu.Unlock()
 		e.pause()
-		if !k.at.large.IsZero() {
-			e.keepLarge(&k.at, k.needs)
-		} else if k.at.item.ID != 0 {
-			e.keepLargeAside(q, &k.at.item)
-		}
 	}
 	var wanted idset.Set
 	sh.mu.Lock()
@@ -220,30 +215,24 @@ func (k *keeping) needs(r *read) bool {
 	return slices.ContainsFunc(k.runs, r.liesIn)
 }
 
-// piece is a part of forgo of a batch of items, or one that is large. It reports whether there may be more.
+// piece is a part of forgo of a batch of items. It reports whether there may be more.
 func (k *keeping) piece() (more bool) {
 	q, seen, bytes := k.q, 0, 0
 	if !q.inJournal() {
 		return false
 	}
 	full := func() bool { return seen >= readBatch || bytes >= k.e.opts.enterBatch }
-	keep := func(r *read) (large bool) {
-		if seen++; !k.needs(r) {
-			return false
+	keep := func(r *read) {
+		if seen++; k.needs(r) {
+			k.e.keepRead(q, r)
+			bytes += len(r.item.Data) + keepOverhead
 		}
-		if r.item.HasOwnMemory() {
-			k.at.large, k.at.item = ReadRef{r, r.id}, r.item
-			return true
-		}
-		k.e.keepRead(q, r)
-		bytes += len(r.item.Data) + keepOverhead
-		return false
 	}
-	k.at.large, k.at.item = ReadRef{}, Item{}
 	for r := range k.at.reads(q, &q.returned, &q.open, &q.moving) {
-		if full() || keep(r) { // it comes again to a large one, which does not need it then
+		if full() {
 			return true
 		}
+		keep(r)
 	}
 	for r := range k.at.asides(q) {
 		if full() {
@@ -254,11 +243,6 @@ func (k *keeping) piece() (more bool) {
 		if seen++; q.aside.Segment(r) != 0 || !slices.ContainsFunc(k.runs, in) {
 			continue
 		}
-		if it.HasOwnMemory() && q.livesInRun(it.ID) == nil {
-			k.at.item = it
-			k.at.left--
-			return true
-		}
 		bytes += int(pinSize(len(it.Data)))
 		k.e.rewriteAside(q, r)
 	}
@@ -267,9 +251,8 @@ func (k *keeping) piece() (more bool) {
 			return true
 		}
 		ref := k.late[len(k.late)-1]
-		if k.late = k.late[:len(k.late)-1]; ref.live() && ref.r.q == q && keep(ref.r) {
-			k.late = append(k.late, ref)
-			return true
+		if k.late = k.late[:len(k.late)-1]; ref.live() && ref.r.q == q {
+			keep(ref.r)
 		}
 	}
 	return false

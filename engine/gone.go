@@ -21,9 +21,7 @@ type readCursor struct {
 	after  ReadRef // behind this read, unless it has ended, or left that list
 	aside  bool    // the lists are done, and of what is aside so many are left
 	left   int
-	clears uint64  // of the queue
-	large  ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
-	item   Item    // its; without large, one that is aside
+	clears uint64 // of the queue
 }
 
 // heed begins again if a flush has come meanwhile: the reads that it dropped may still be linked. Walks that only note

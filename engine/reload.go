@@ -174,11 +174,6 @@ func (e *Engine) enterRest(q *queue, pause func()) {
 		q.shard.mu.Lock()
 		more = e.enterSome(q, &at)
 		q.shard.mu.Unlock()
-		if !at.large.IsZero() {
-			e.keepLarge(&at, func(r *read) bool { return r.pinned == 0 && r.state != readMoving })
-		} else if at.item.ID != 0 {
-			e.keepLargeAside(q, &at.item)
-		}
 	}
 	for _, r := range q.hiddenRuns() {
 		e.recordHiddenAgain(q, r)
@@ -188,10 +183,8 @@ func (e *Engine) enterRest(q *queue, pause func()) {
 	e.endCrossing(q)
 }
 
-// enterSome records reads and items aside of enterBatch bytes, about, or one that is large. It reports whether there
-// may be more.
+// enterSome records reads and items aside of enterBatch bytes, about. It reports whether there may be more.
 func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
-	at.large, at.item = ReadRef{}, Item{}
 	if !q.inJournal() {
 		return false
 	}
@@ -204,11 +197,6 @@ func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
 		if seen++; r.pinned != 0 || !r.changed && q.backlog != nil && q.backlog.contains(r.item.ID) {
 			continue
 		}
-		if r.item.HasOwnMemory() {
-			at.after = ReadRef{r, r.id}
-			at.large, at.item = at.after, r.item
-			return true
-		}
 		e.keepRead(q, r)
 		n += len(r.item.Data) + keepOverhead
 	}
@@ -219,13 +207,7 @@ func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
 		if seen++; q.aside.Segment(r) != 0 || q.livesInRun(q.aside.ID(r)) != nil {
 			continue
 		}
-		it := q.aside.Item(r)
-		if it.HasOwnMemory() {
-			at.item = it
-			at.left--
-			return true
-		}
-		n += int(pinSize(len(it.Data)))
+		n += int(pinSize(len(q.aside.Item(r).Data)))
 		e.rewriteAside(q, r)
 	}
 	return false

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
-	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -58,49 +57,6 @@ func (e *Engine) sayCount(q *queue, r *read) Ticket {
 	lsn, segment := e.journal.KeepChanged(&q.removal, q.number, r.item, c)
 	r.lieIn(segment)
 	return q.ticket(e.journal, lsn)
-}
-
-// keepLarge rewrites the large item of a read, with its count. With the shard locked it first checks that the read is
-// still there and still needs it. One that a flush has dropped may not be given back yet.
-func (e *Engine) keepLarge(at *readCursor, needed func(*read) bool) {
-	r := at.large.r
-	e.withLarge(r.shard, &at.item, func(l *journal.Large) {
-		if r.id != at.large.id || !r.q.inJournal() || r.state == readReturned && r.q.clears != at.clears || !needed(r) {
-			return
-		}
-		var change *record.Change
-		if r.changed {
-			change = &record.Change{Count: r.count}
-		}
-		r.q.leaveRun(r.item.ID, len(r.item.Data))
-		r.lieIn(e.journal.KeepLarge(&r.q.removal, r.q.number, r.item.ID, l, change))
-	})
-}
-
-// keepLargeAside is keepLarge of an item aside that has no place in the journal.
-func (e *Engine) keepLargeAside(q *queue, it *Item) {
-	e.withLarge(q.shard, it, func(l *journal.Large) {
-		r, ok := q.aside.Find(it.ID)
-		if !ok || !q.inJournal() || q.aside.Segment(r) != 0 || q.livesInRun(it.ID) != nil {
-			return
-		}
-		var change *record.Change
-		if entry := q.aside.Get(r); entry.State != aside.Restored {
-			change = &record.Change{Due: entry.Due, Token: entry.Token, Count: entry.Count}
-		}
-		q.lieIn(r, e.journal.KeepLarge(&q.removal, q.number, it.ID, l, change))
-	})
-}
-
-// withLarge makes the record of a large item with no lock held, and calls f with the shard locked.
-func (e *Engine) withLarge(sh *shard, it *Item, f func(*journal.Large)) {
-	of := journal.LargeOf{Item: *it, Queues: 1, Changes: 1}
-	e.memory.Add(of.Size())
-	l := journal.NewLarge(of, e.opts.yield)
-	sh.mu.Lock()
-	f(l)
-	sh.mu.Unlock()
-	e.dropLarge(&largePut{frame: l})
 }
 
 // keepRead rewrites the item of a read in the journal, with its count if the journal knows of one.

@@ -220,12 +220,8 @@ func (e *Engine) keepAllReads(l *trim.Plan) (held bool) {
 		for _, q := range queues {
 			for at, more := (readCursor{}), true; more; {
 				sh.mu.Lock()
-				at.large = ReadRef{}
 				more = e.keepOldReads(q, l, &at)
 				sh.mu.Unlock()
-				if !at.large.IsZero() {
-					e.keepLarge(&at, func(r *read) bool { return r.pinned != 0 && r.pinned < l.Target })
-				}
 			}
 		}
 	})
@@ -248,11 +244,6 @@ func (e *Engine) keepOldReads(q *queue, l *trim.Plan, at *readCursor) (more bool
 		size := int64(len(r.item.Data)) + keepOverhead
 		if !l.Take(size, &e.debt) {
 			return false
-		}
-		if r.item.HasOwnMemory() {
-			at.after = ReadRef{r, r.id}
-			at.large, at.item = at.after, r.item
-			return true
 		}
 		e.keepRead(q, r)
 		n += size

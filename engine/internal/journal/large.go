@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Large is a frame with one large item, that is put or kept. It is made with no lock held, and the queues may use its
-// image too. So PutLarge and KeepLarge take no longer than for a small item.
+// Large is a frame with one large item that is put. It is made with no lock held, and the queues may use its image too.
+// So PutLarge takes no longer than for a small item.
 type Large struct {
 	buf    []byte // room for what stands in front of the image, and before it for the frame's head; then the image
 	image  int    // where that begins
@@ -69,8 +69,8 @@ func (l *Large) IsFor(to, over int) bool {
 	return over == 0 && to <= l.queues || over == 1 && to == 0
 }
 
-// PutLarge is PutExtra of the item in l, which is for such a put. One of PutLarge and KeepLarge may be called, once, and
-// uses the memory of l until the frame is written. PutLarge may change to and over. If c is not zero, or over not
+// PutLarge is PutExtra of the item in l, which is for such a put. It may be called once, and uses the
+// memory of l until the frame is written. It may change to and over. If c is not zero, or over not
 // empty, l has room for the changes.
 func (j *Journal) PutLarge(
 	to, over []record.Destination, l *Large, c record.Change, from record.Destination,
@@ -94,35 +94,11 @@ func (j *Journal) PutLarge(
 	}
 	if !c.IsZero() || len(over) > 0 {
 		for _, d := range to {
-			j.changeLarge(l, d.Queue, d.Item, c)
+			l.buf = record.AppendChange(l.buf, d.Queue, d.Item, c)
 		}
+		j.version = segment.Version2
 	}
 	return j.appendLarge(l, head), j.segment.Load()
-}
-
-// changeLarge adds a change record to the frame. The caller holds mu.
-func (j *Journal) changeLarge(l *Large, queue, id uint64, c record.Change) {
-	l.buf = record.AppendChange(l.buf, queue, id, c)
-	j.version = segment.Version2
-}
-
-// KeepLarge is Keep of the item in l or, if change is not nil, KeepChanged.
-func (j *Journal) KeepLarge(
-	r *Removal, queue, id uint64, l *Large, change *record.Change,
-) (at uint64) {
-	at = j.segment.Load() // before the record can be written
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	r.limit = min(r.limit, id)
-	if queue < j.first {
-		return at
-	}
-	if change != nil {
-		j.changeLarge(l, queue, id, *change)
-	}
-	var scratch [64]byte
-	j.appendLarge(l, record.AppendKeepHead(scratch[:0], queue, id))
-	return at
 }
 
 // appendLarge adds a frame of l, in which head stands in front of the image. The caller holds mu.

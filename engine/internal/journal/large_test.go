@@ -62,12 +62,12 @@ func TestPutLarge(t *testing.T) {
 	}
 }
 
-// TestKeepLargeNeedsVersion tests a segment with a large item that has a key. It must say that earlier releases cannot
+// TestKeepNeedsVersion tests a segment with a large item that has a key. It must say that earlier releases cannot
 // read it, although nothing of its kind was recorded before.
-func TestKeepLargeNeedsVersion(t *testing.T) {
+func TestKeepNeedsVersion(t *testing.T) {
 	j := newTest(t, segmenttest.New())
 	it := item.Item{ID: 5, Data: make([]byte, item.MaxChunkSize+1)}.With(nil, []byte("key"), "", 0)
-	j.KeepLarge(new(Removal), 1, 5, NewLarge(LargeOf{Item: it, Queues: 1, Changes: 1}, func() {}), nil)
+	j.Keep(new(Removal), 1, it)
 	if v := j.ended[len(j.ended)-1].version; v != segment.Version2 {
 		t.Errorf("the frame needs version %d, want %d", v, segment.Version2)
 	}
