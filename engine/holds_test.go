@@ -382,3 +382,33 @@ func TestTakeInPieces(t *testing.T) {
 		t.Errorf("%d items come in %d pieces, want %d in 5", len(got), pieces, len(want))
 	}
 }
+
+// TestPutPieces tests that one request for items with keys or delays has the shard unlocked in between when many queues
+// take each of them.
+func TestPutPieces(t *testing.T) {
+	const children, puts = 15, 64
+	for _, tt := range []struct {
+		name  string
+		extra *PutExtra
+		want  int
+	}{
+		{"plain", nil, puts},
+		{"keys", &PutExtra{Key: []byte("k")}, puts / 8},
+		{"delayed", &PutExtra{Delay: time.Hour}, puts / 8},
+	} {
+		e, _ := newQuiet(t)
+		mustPut(t, e, "q", "x")
+		for i := range children {
+			mustPut(t, e, fmt.Sprint("q+", i), "x")
+		}
+		requests := slices.Repeat([]PutRequest{{Data: []byte("x"), Extra: tt.extra}}, puts)
+		var some Stored
+		err := e.putSome(e.shardOf([]byte("q")), Now(), []byte("q"), requests, nil, &some)
+		if some.Count != tt.want || err != nil {
+			t.Errorf("%s: %d items are put with the shard locked, %v, want %d", tt.name, some.Count, err, tt.want)
+		}
+		if s, err := e.PutAll(Now(), []byte("q"), requests); s.Count != puts || err != nil {
+			t.Errorf("%s: %d items are put, %v, want %d", tt.name, s.Count, err, puts)
+		}
+	}
+}

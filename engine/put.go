@@ -101,7 +101,11 @@ func (e *Engine) putSome(
 	for taken := 0; err == nil; {
 		var n int
 		n, err = e.put(q, now, puts, s)
-		taken += n * q.family.takers()
+		work := n * q.family.takers()
+		if puts[0].Extra != nil {
+			work *= extraWork
+		}
+		taken += work
 		if puts = puts[n:]; err != nil || len(puts) == 0 || taken >= maxTaken { // let others in
 			break
 		}
@@ -460,6 +464,8 @@ const (
 	// maxTaken is about how many items queues take before the shard is unlocked for a moment: a put of one
 	// item may be a thousand.
 	maxTaken = 1024
+	// extraWork is for how many items one with a delay or a key counts: it takes as long.
+	extraWork = 8
 	// maxFanned is how many bytes the queues of one put copy at most. If they are more, the queues share them.
 	maxFanned = 1 << 20
 )

@@ -201,9 +201,13 @@ func (s *session) putBatch(batch []burrow.NewMessage, puts []engine.PutRequest) 
 
 // putReserved puts the messages of a batch, of size bytes, which the quotas allow.
 func (s *session) putReserved(puts []engine.PutRequest, size int) {
-	takers := s.loop.engine.Takers(s.burrow.name)
-	if size <= largePut && (len(puts) == 1 || len(puts)*takers <= maxWork) {
-		s.work += len(puts)*takers - 1
+	work := 0
+	for i := range puts {
+		work += putWork(&puts[i])
+	}
+	work *= s.loop.engine.Takers(s.burrow.name)
+	if size <= largePut && (len(puts) == 1 || work <= maxWork) {
+		s.work += work - 1
 		before := s.ticket
 		n, err := s.putAll(s.burrow.name, puts)
 		s.claiming = n > 0 || s.ticket != before

@@ -28,9 +28,11 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	p.ClientID = s.clientID
 	s.puts(len(p.Data))
 	l := s.loop
+	work := putWork(&p)
 	if l.engine.FansOut() {
-		s.work += l.engine.Takers(name) - 1
+		work *= l.engine.Takers(name)
 	}
+	s.work += work - 1
 	put, err := l.engine.PutAll(l.now, name, []engine.PutRequest{p})
 	l.replaced = put.Replaced
 	l.latencies.count(CommandPut, put.Meter, put.Ticket, 1)

@@ -148,8 +148,8 @@ type gathered struct {
 	plain   bool                // the engine calls it the same
 	puts    []engine.PutRequest // at most maxGathered, for which it has room; those behind are zero
 	bytes   int
-	most    int                          // puts that it may hold: fewer if each goes to many queues
 	takers  int                          // queues that take each of them
+	work    int                          // that they are together, see putWork
 	noReply [maxGathered]bool            // by index in puts
 	extras  [maxGathered]engine.PutExtra // likewise, of those that have any
 }
@@ -176,11 +176,10 @@ func (s *session) gather(req *memcache.Request, size int) {
 		return
 	}
 	if len(g.puts) == 0 {
-		takers := 1
+		g.takers = 1
 		if e := s.loop.engine; e.FansOut() {
-			takers = e.Takers(s.requestName(req))
+			g.takers = e.Takers(s.requestName(req))
 		}
-		s.loop.limitGathered(takers)
 	}
 	if !joins {
 		g.queue, g.plain = req.Queue, req.HasPlainName()
@@ -192,7 +191,7 @@ func (s *session) gather(req *memcache.Request, size int) {
 	if asksExtra(req) {
 		g.puts[n].Extra = putExtra(&g.extras[n], req)
 	}
-	if g.bytes += len(req.Data); len(g.puts) >= g.most || g.bytes >= maxGatheredBytes {
+	if g.full() {
 		s.putGathered()
 	}
 }
@@ -200,13 +199,12 @@ func (s *session) gather(req *memcache.Request, size int) {
 // maxTaken is about how many items all queues together take from one gathering of puts.
 const maxTaken = 1024
 
-// limitGathered sets how many puts the loop may gather, if takers queues take each of them.
-func (l *loop) limitGathered(takers int) {
-	g := &l.gathered
-	g.takers, g.most = takers, maxGathered
-	if takers > maxTaken/maxGathered {
-		g.most = max(maxTaken/takers, 1)
-	}
+// full notes what the newest put takes, and reports whether the loop may gather no other.
+func (g *gathered) full() bool {
+	p := &g.puts[len(g.puts)-1]
+	g.bytes += len(p.Data)
+	g.work += putWork(p) * g.takers
+	return len(g.puts) == maxGathered || g.bytes >= maxGatheredBytes || g.work+g.takers > maxTaken
 }
 
 // fillPut makes p, which is zero, the put of a SET without its PutExtra, which few ask for. Its data aliases req's.
@@ -257,6 +255,7 @@ func (s *session) putGathered() {
 		return
 	}
 	s.asks("set", g.queue)
+	s.work += g.work - len(g.puts)
 	if s.loop.sniff != nil {
 		s.asksAgain(len(g.puts) - 1)
 		for i := range g.puts {
@@ -269,7 +268,6 @@ func (s *session) putGathered() {
 	}
 	for done := 0; done < len(g.puts) && s.state != closing; {
 		n, err := s.putAll(name, g.puts[done:])
-		s.work += n * (g.takers - 1)
 		for end := done + n; done < end; done++ {
 			if start := len(s.out); !g.noReply[done] {
 				s.out = append(s.out, memcache.ReplyStored...)
@@ -292,7 +290,7 @@ func (s *session) putGathered() {
 func (l *loop) dropGathered() {
 	g := &l.gathered
 	clear(g.puts)
-	g.puts, g.queue, g.bytes = g.puts[:0], nil, 0
+	g.puts, g.queue, g.bytes, g.work = g.puts[:0], nil, 0, 0
 }
 
 // repeats returns how many more times the request in[:n] follows in the input, up to maxFetched.

@@ -141,14 +141,25 @@ func (s *session) waitsForClient() bool {
 
 // A turn does maxWork units of work for one session, which take about a millisecond. Then the session yields: a later
 // turn runs the rest, behind other sessions. One unit is a request, an item beyond the first that it touches,
-// workSize bytes of the request, or replyWork bytes of its reply. Every lookWork units the session looks at the
-// clock, and yields if it has used maxShare.
+// workSize bytes of the request, or replyWork bytes of its reply. An item that is put with a delay or a key is more; see
+// putWork. Every lookWork units the session looks at the clock, and yields if it has used maxShare.
 const (
 	maxWork   = 4096
 	lookWork  = 64
 	workSize  = 512 // bytes
 	replyWork = 64  // bytes: few, because a reply may be the first to touch its memory
 )
+
+// extraWork is how many units an item with a delay or a key is for each queue that takes it.
+const extraWork = 8
+
+// putWork is how many units of work p is for each queue that takes it.
+func putWork(p *engine.PutRequest) int {
+	if p.Extra != nil {
+		return extraWork
+	}
+	return 1
+}
 
 // spent reports whether the session has had its share of the turn.
 func (s *session) spent() bool {

@@ -13,7 +13,11 @@ const maxPutItems = 1024
 // isLargePut reports whether a job does a put: it has so many items, or bytes, or queues to go to.
 func (l *loop) isLargePut(req *thrift.Request, size int) bool {
 	n := req.Items.Len()
-	return n > maxPutItems || size > largePut || n > 1 && n*l.engine.Takers(req.Queue) > maxWork
+	work := n
+	if req.DelayMillis != 0 || req.Keys.Len() > 0 {
+		work *= extraWork
+	}
+	return n > maxPutItems || size > largePut || n > 1 && work*l.engine.Takers(req.Queue) > maxWork
 }
 
 // checkThriftPut returns why none of the items of a put can be put, or nil.
@@ -54,7 +58,7 @@ func thriftPut(s *session, req *thrift.Request) {
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
 	g := &s.loop.gathered
 	defer s.loop.dropGathered()
-	s.loop.limitGathered(s.loop.engine.Takers(req.Queue))
+	g.takers = s.loop.engine.Takers(req.Queue)
 	count, left, keys := 0, req.Items.Len(), req.Keys
 	for item := range req.Items.All() {
 		s.puts(len(item))
@@ -62,12 +66,12 @@ func thriftPut(s *session, req *thrift.Request) {
 			Data: item, Expiry: expiry, ClientID: s.clientID, Extra: thriftExtra(req, &keys, &g.extras[len(g.puts)]),
 		})
 		left--
-		if g.bytes += len(item); left > 0 && len(g.puts) < g.most && g.bytes < maxGatheredBytes {
+		if !g.full() && left > 0 {
 			continue
 		}
+		s.work += g.work
 		n, err := s.putAll(req.Queue, g.puts)
 		count += n
-		s.work += n * g.takers
 		if err != nil {
 			s.endThriftPut(count, engine.Ticket{}, err)
 			return
