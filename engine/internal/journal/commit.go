@@ -3,14 +3,16 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Write hands the log every record appended so far, unless those up to upTo are written already. What is
-// written survives the death of the process. An error wraps ErrFailed or is ErrClosed.
+// Write hands the log every record up to upTo, and of those behind, up to MaxBatch bytes. So a caller with a small record
+// does not write the large item that another one has recorded behind it. What is written survives the death of the
+// process. An error wraps ErrFailed or is ErrClosed.
 func (j *Journal) Write(upTo LSN) error {
 	if j.written.Load() >= uint64(upTo) {
 		return nil
@@ -27,13 +29,13 @@ func (j *Journal) Write(upTo LSN) error {
 		return err
 	}
 	if len(j.pending) > 0 {
-		// A write has failed. What has gathered since gathers on: a buffer for each caller would take memory.
-		if err := j.writePending(j.taken); err != nil {
+		// If a write has failed, what has gathered since gathers on: a buffer for each caller would take memory.
+		if err := j.writePending(upTo); err != nil || j.written.Load() >= uint64(upTo) {
 			return err
 		}
 	}
 	j.taken = j.takeBuffers()
-	return j.writePending(j.taken)
+	return j.writePending(upTo)
 }
 
 // takeBuffers moves what has gathered to pending and returns the LSN behind it. The caller holds
@@ -48,16 +50,23 @@ func (j *Journal) takeBuffers() LSN {
 	return j.end
 }
 
-// writePending writes the buffers in pending, which hold the records up to end. After an error they
-// stay there, to be tried again by the next write. The caller holds writeMu.
-func (j *Journal) writePending(end LSN) error {
-	done := 0
-	for i := range j.pending {
-		f := &j.pending[i]
-		at, grown, err := j.to.AppendAs(f.version, f.whole())
-		if err != nil {
-			j.pending = append(j.pending[:0], j.pending[done:]...)
-			return j.failed(err)
+// writePending writes the buffers in pending, as far as Write says. After an error they stay there, to be tried again by
+// the next write. The caller holds writeMu.
+func (j *Journal) writePending(upTo LSN) (err error) {
+	done, behind := 0, 0
+	for ; done < len(j.pending); done++ {
+		f := &j.pending[done]
+		if j.written.Load() >= uint64(upTo) {
+			if behind += f.len(); behind > MaxBatch {
+				break
+			}
+		}
+		var (
+			at    segment.Appended
+			grown []byte
+		)
+		if at, grown, err = j.to.AppendAs(f.version, f.whole()); err != nil {
+			break
 		}
 		if at.Segment != j.segment.Load() {
 			j.segment.Store(at.Segment)
@@ -69,11 +78,14 @@ func (j *Journal) writePending(end LSN) error {
 			grown = nil // a queue has what is in it
 		}
 		j.recycle(j.log, grown)
-		done++
+		j.written.Store(uint64(f.end))
 	}
-	clear(j.pending)
-	j.pending = j.pending[:0]
-	j.written.Store(uint64(end))
+	if j.pending = slices.Delete(j.pending, 0, done); err != nil {
+		return j.failed(err)
+	}
+	if len(j.pending) == 0 {
+		j.written.Store(uint64(j.taken))
+	}
 	if j.Failing() {
 		j.failure.Store(nil)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -105,6 +106,58 @@ func TestGroupCommit(t *testing.T) {
 	image := fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
 	if got := len(words(t, onDisk(t, image, testDir))); got != 101 {
 		t.Errorf("a power cut leaves %d records, want 101", got)
+	}
+}
+
+// watchedLog is a Committer that calls a function with how many bytes are about to be appended.
+type watchedLog struct {
+	*segment.Log
+	appending func(n int)
+}
+
+func (l *watchedLog) AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error) {
+	l.appending(len(buf))
+	return l.Log.AppendAs(v, buf)
+}
+
+// TestWriteLeavesLarge tests that who waits for a small record does not write the large item that was recorded behind it,
+// nor wait for it. The item is written when somebody needs it, or what is behind it.
+func TestWriteLeavesLarge(t *testing.T) {
+	fsys := segmenttest.New()
+	var j *Journal
+	var small LSN
+	largest := 0
+	appending := func(n int) {
+		if largest = max(largest, n); n > MaxBatch && !j.Committed(Ticket{Written: small}) {
+			t.Error("a small record is not good while the large item behind it is written")
+		}
+	}
+	j = newTest(t, fsys, func(o *Options) {
+		o.Committer = func(l *segment.Log) Committer { return &watchedLog{l, appending} }
+	})
+	it := item.Item{ID: 5, Data: make([]byte, 2*MaxBatch)}
+	small = put(j, 1, "small")
+	j.Keep(new(Removal), 1, it)
+	behind := put(j, 1, "behind")
+	if err := j.Commit(Ticket{Written: small}); err != nil || largest > MaxBatch {
+		t.Errorf("Commit of a small record = %v, and writes %d bytes", err, largest)
+	}
+	if j.Committed(Ticket{Written: behind}) {
+		t.Error("what is behind a large item is good before that is written")
+	}
+	again := put(j, 1, "again")
+	for _, lsn := range []LSN{behind, again} {
+		if err := j.Commit(Ticket{Written: lsn}); err != nil || !j.Committed(Ticket{Written: lsn}) {
+			t.Errorf("Commit = %v", err)
+		}
+	}
+	small = put(j, 1, "small")
+	j.Keep(new(Removal), 1, it)
+	if err := j.Commit(Ticket{Written: j.End()}); err != nil {
+		t.Errorf("Commit = %v", err)
+	}
+	if got := len(words(t, onDisk(t, fsys.Kill(), testDir))); got != 6 {
+		t.Errorf("%d records are written, want 6", got)
 	}
 }
 

@@ -122,6 +122,7 @@ type frame struct {
 	buf    []byte  // header room, then records
 	pieces []piece // of which buf is made when it is written; nil: it is whole
 	size   int64   // bytes of memory, as counted with Options.Account
+	end    LSN     // behind its records
 	// version is that of the segment which it needs.
 	version segment.Version
 	// shared says who else uses that memory, which is counted already; nil: nobody.
@@ -178,7 +179,7 @@ func (j *Journal) endFrame() {
 	if len(j.active) > segment.FrameHeaderSize {
 		size := int64(cap(j.active))
 		j.opts.account(size)
-		j.ended = append(j.ended, frame{buf: j.active, size: size, version: j.version})
+		j.ended = append(j.ended, frame{buf: j.active, size: size, end: j.end, version: j.version})
 		j.swap()
 	}
 }
@@ -344,8 +345,14 @@ func (j *Journal) RecordFrame(queue uint64, b []byte) LSN {
 	j.endFrame()
 	size := int64(cap(b))
 	j.opts.account(size)
-	j.ended = append(j.ended, frame{buf: b, size: size, version: j.version})
-	return j.appended(len(b) - segment.FrameHeaderSize)
+	return j.addFrame(frame{buf: b, size: size}, len(b)-segment.FrameHeaderSize)
+}
+
+// addFrame adds a frame with n bytes of records, behind those in the active one, which has ended. The caller holds mu.
+func (j *Journal) addFrame(f frame, n int) LSN {
+	f.end, f.version = j.appended(n), j.version
+	j.ended = append(j.ended, f)
+	return f.end
 }
 
 // appendLate adds frames of pieces, at least one. The caller holds mu.
@@ -354,8 +361,7 @@ func (j *Journal) appendLate(frames ...late) (lsn LSN) {
 	for _, l := range frames {
 		size := int64(segment.FrameHeaderSize + l.size + padding)
 		j.opts.account(size)
-		j.ended = append(j.ended, frame{pieces: l.pieces, size: size, version: j.version})
-		lsn = j.appended(l.size)
+		lsn = j.addFrame(frame{pieces: l.pieces, size: size}, l.size)
 	}
 	return lsn
 }

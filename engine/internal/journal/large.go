@@ -110,8 +110,7 @@ func (j *Journal) appendLarge(l *Large, head []byte) LSN {
 		j.version = segment.Version2
 	}
 	l.Shared.Use()
-	j.ended = append(j.ended, frame{
-		buf: l.buf[start-segment.FrameHeaderSize:], size: l.Shared.Size, version: j.version, shared: &l.Shared,
-	})
-	return j.appended(len(l.buf) - start)
+	return j.addFrame(frame{
+		buf: l.buf[start-segment.FrameHeaderSize:], size: l.Shared.Size, shared: &l.Shared,
+	}, len(l.buf)-start)
 }
