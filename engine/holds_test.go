@@ -412,3 +412,36 @@ func TestPutPieces(t *testing.T) {
 		}
 	}
 }
+
+// TestDisposePieces tests that what a flush or a deletion leaves goes in pieces between which the shard is unlocked, however
+// much a caller asks for, and that all of it goes.
+func TestDisposePieces(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		e, _ := newQuiet(t)
+		const items = 3 * clearingPiece
+		for range items {
+			p := PutRequest{Data: []byte("x"), Extra: &PutExtra{Delay: time.Hour}}
+			if _, err := e.Put(Now(), []byte("q"), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sh, q := e.lockQueue([]byte("q"))
+		var left rubbish
+		if deleted {
+			_, left = e.delete(q)
+		} else {
+			left = clearNow(e, q)
+		}
+		sh.mu.Unlock()
+		pieces := 0
+		for ; !left.empty(); pieces++ {
+			before := q.aside.Len()
+			if n := left.dispose(clearingPiece); n > clearingPiece/4 || before-q.aside.Len() > clearingPiece {
+				t.Errorf("deleted %t: the shard is locked for %d steps, and %d items go", deleted, n, before-q.aside.Len())
+			}
+		}
+		if q.aside.Len() > 0 || pieces < 3 {
+			t.Errorf("deleted %t: %d items are left after %d pieces", deleted, q.aside.Len(), pieces)
+		}
+	}
+}

@@ -122,12 +122,15 @@ type keysLeft struct {
 
 func (r *rubbish) empty() bool { return r.q == nil }
 
-// dispose gives up to n chunks and reads back, or ends as many waits, and returns how many.
+// disposeBatch is how many steps of dispose the shard is locked for: a quarter of a millisecond, about.
+const disposeBatch = 256
+
+// dispose gives up to n chunks and reads back, or ends as many waits, but no more than disposeBatch. It returns how many.
 func (r *rubbish) dispose(n int) (done int) {
 	sh := r.q.shard
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for ; done < n; done++ {
+	for n = min(n, disposeBatch); done < n; done++ {
 		if !r.disposeOne(sh) {
 			if r.q.deleted && r.q.aside != nil {
 				r.q.aside.Clear()
