@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"testing"
 	"time"
@@ -233,6 +234,40 @@ func TestLargeReadIsKept(t *testing.T) {
 		}
 		if got := again.Read.r.count; got != count {
 			t.Errorf("after a restart the item was delivered %d times, want %d", got, count)
+		}
+	}
+}
+
+// TestRestoreOfLargeIsNotCopied tests that a large item that is restored lies in the queue where the journal has it, and
+// that it is as it was after a restart.
+func TestRestoreOfLargeIsNotCopied(t *testing.T) {
+	plain := Item{Data: largeData(), Flags: 3, Added: Now() - 5, Expiry: Now() + 1e6}
+	keyed := plain.With(nil, []byte("k"), "origin", Rejected)
+	for _, tt := range []struct {
+		name   string
+		item   Item
+		stands Standing
+	}{
+		{"plain", plain, Standing{}}, {"keyed", keyed, Standing{}}, {"delivered", plain, Standing{Count: 2}},
+		{"both", keyed, Standing{Count: 2}},
+	} {
+		e, _ := newQuiet(t)
+		ticket, err := e.Restore(Now(), []byte("q"), tt.item, tt.stands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got aliased
+		if _, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: Peek}, &got); err != nil || !e.unwritten(t, got.data) {
+			t.Errorf("%s: the item was copied with the shard locked: %v", tt.name, err)
+		}
+		mustCommit(t, e, ticket)
+		f, err := kill(t, e).Fetch(Now(), []byte("q"), FetchRequest{Access: OpenRead}, &got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, want := got.item, tt.item
+		if back.ID = 0; !reflect.DeepEqual(back, want) || f.Read.r.count != tt.stands.Count {
+			t.Errorf("%s: after a restart the item has %d bytes, the key %q and %d deliveries", tt.name, len(back.Data), back.Key(), f.Read.r.count)
 		}
 	}
 }

@@ -249,16 +249,28 @@ func (e *Engine) Restore(now Time, name []byte, it Item, stands Standing) (Ticke
 	}
 	it = it.Apart() // it is the caller's
 	sh := e.shardOf(name)
+	p := PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry}
+	more := !it.IsPlain() || !stands.IsZero()
+	var large *largePut
+	if it.HasOwnMemory() {
+		if more {
+			sh.mu.Lock()
+			p.Extra = sh.queues[string(name)].extraOf(now, &it, string(it.Origin()), it.Why())
+			sh.mu.Unlock()
+		}
+		large = e.image(&p, p.large(it.Added, 1))
+		defer e.dropLarge(large)
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	q, made, err := e.find(sh, now, name)
 	if err != nil {
 		return made, err
 	}
-	sh.targets = append(sh.targets[:0], q)
+	sh.targets, sh.large = append(sh.targets[:0], q), large
+	defer func() { sh.large = nil }()
 	sh.puts++
-	p := PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry}
-	if !it.IsPlain() || !stands.IsZero() {
+	if more {
 		p.Extra = q.restored(now, &it, stands)
 	}
 	s := Stored{Ticket: made}
