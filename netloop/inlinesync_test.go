@@ -136,3 +136,36 @@ func TestInlineSync(t *testing.T) {
 		lt.wantReplies(0, 1)
 	})
 }
+
+// TestLargeBesideTurn tests that a turn neither writes nor syncs a large item that another goroutine puts behind what the
+// turn has put, although the loop syncs itself.
+func TestLargeBesideTurn(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		for _, policy := range []engine.SyncPolicy{engine.SyncNever, engine.SyncAlways} {
+			o := engine.DefaultQueueOptions()
+			o.Sync = policy
+			lt := newBulkTest(t, eventLoop, o, 1)
+			lt.put(0, 1, 1)
+			var large engine.Ticket
+			lt.beforeTick = func() {
+				var err error
+				large, err = lt.engine.Put(engine.Now(), []byte("large"), engine.PutRequest{Data: make([]byte, 2*maxWrite)})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			lt.turn(0)
+			if lt.engine.Committed(engine.Ticket{Written: large.Written}) {
+				t.Errorf("%v: the turn has written %d bytes of another client", policy, 2*maxWrite)
+			}
+			if policy == engine.SyncAlways {
+				lt.wantReplies(0, 0)
+				if err := lt.engine.Commit(lt.server.syncer.want); err != nil {
+					t.Fatal(err)
+				}
+				lt.turn(0)
+			}
+			lt.wantReplies(0, 1)
+		}
+	})
+}

@@ -77,7 +77,7 @@ func (l *loop) commit() {
 		failed = &failure{written, err}
 	}
 	if !l.engine.Committed(engine.Ticket{Synced: t.Synced}) {
-		if long || !l.server.inline.now() {
+		if long || !l.server.inline.now() || l.engine.Unwritten(t) > maxWrite {
 			l.server.syncer.request(l, t)
 		} else if err := l.syncNow(t); err != nil {
 			failed = &failure{t, err}

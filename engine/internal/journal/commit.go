@@ -185,9 +185,13 @@ func (j *Journal) Committed(t Ticket) bool {
 	return j.written.Load() >= uint64(t.Written) && j.synced.Load() >= uint64(t.Synced)
 }
 
-// Unwritten is how many bytes of records Commit of t would write at least.
+// Unwritten is how many bytes of records Commit of t would write at least. If it would sync, that is all there are.
 func (j *Journal) Unwritten(t Ticket) int64 {
-	return max(int64(t.Written)-int64(j.written.Load()), 0)
+	end := t.Written
+	if j.synced.Load() < uint64(t.Synced) {
+		end = j.End()
+	}
+	return max(int64(end)-int64(j.written.Load()), 0)
 }
 
 // Close writes and syncs what has been appended, and closes the log. It returns the error of either.
