@@ -290,3 +290,33 @@ func TestLargePutYields(t *testing.T) {
 		}
 	}
 }
+
+// TestPutAllOfOneSlice: a caller may put the same bytes several times, with other flags. Each put that queues share has
+// an image of its own, in memory and in the journal.
+func TestPutAllOfOneSlice(t *testing.T) {
+	const children = 20
+	e, _ := newQuiet(t)
+	for i := range children {
+		mustGet(t, e, fmt.Sprint("p+", i))
+	}
+	data := bytes.Repeat([]byte("x"), 2*maxFanned/children)
+	puts := []PutRequest{{Data: data, Flags: 1}, {Data: data, Flags: 2}, {Data: data[:len(data)-1], Flags: 3}}
+	s, err := e.PutAll(Now(), []byte("p"), puts)
+	if err != nil || s.Count != len(puts) {
+		t.Fatalf("PutAll = %+v, %v", s, err)
+	}
+	mustCommit(t, e, s.Ticket)
+	for _, e := range []*Engine{e, kill(t, e)} {
+		for _, name := range []string{"p", "p+0"} {
+			items := contents(e, name, true)
+			if len(items) != len(puts) {
+				t.Fatalf("%s has %d items, want %d", name, len(items), len(puts))
+			}
+			for i, it := range items {
+				if it.Flags != puts[i].Flags || len(it.Data) != len(puts[i].Data) {
+					t.Errorf("%s: item %d has flags %d and %d bytes", name, i, it.Flags, len(it.Data))
+				}
+			}
+		}
+	}
+}
