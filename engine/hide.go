@@ -181,12 +181,12 @@ func (s *spool) writeHidden(job *hideJob) error {
 			h.Finish(job.run, out)
 		} else {
 			h.Replace(job.run, job.old, out)
-			for _, old := range job.old {
-				s.spend(old.File)
-			}
 		}
 		if q.inJournal() {
 			s.e.recordHidden(q, job.run)
+		}
+		for _, old := range job.old { // behind the record: removeSpent syncs what has been recorded when it sees them
+			s.spend(old.File)
 		}
 	}
 	q.shard.mu.Unlock()

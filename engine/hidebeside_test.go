@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"bytes"
+	"runtime"
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -95,5 +98,49 @@ func TestOverwriteBesideRead(t *testing.T) {
 	}
 	if _, ok := h.Find(h.now, []byte("q"), which.Key); ok {
 		t.Error("the item is there after its removal")
+	}
+}
+
+// TestHideAgainRecordsFirst writes a run of delayed items again. Another goroutine may remove the old file as soon as it
+// is spent and what has been recorded by then is synced. So the journal has to name the new file before.
+func TestHideAgainRecordsFirst(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	h := newHiding(t, fsys.FS, func(o *Options) { o.FS = fsys })
+	h.putMany(100, time.Hour)
+	h.work()
+	for id := range uint64(90) {
+		if _, err := h.Remove(h.now, []byte("q"), "", Which{ID: id + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCommit(t, h.Engine, Ticket{Written: h.journal.End()})
+	s, q, done := h.spool, h.queue(), make(chan bool)
+	fsys.datasync = func(call func() error) error { // of the new file
+		s.mu.Lock()
+		return call()
+	}
+	go func() {
+		s.hide(q)
+		close(done)
+	}()
+	for stacks := make([]byte, 1<<20); !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*spool).spend")); {
+		runtime.Gosched()
+	}
+	named := false
+	for b := unwritten(h.Engine); len(b) > 0; {
+		r, n, err := record.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named, b = named || r.Kind == record.KindHidden, b[n:]
+	}
+	s.mu.Unlock()
+	<-done
+	if fsys.datasync = nil; !named {
+		t.Error("the old file is spent, and the journal does not name the new one yet")
+	}
+	h.restart(false)
+	if n := h.disk(); n != 10 {
+		t.Errorf("%d delayed items are left, want 10", n)
 	}
 }
