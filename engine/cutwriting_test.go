@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -106,4 +109,45 @@ func TestRemovedBacklog(t *testing.T) {
 	}
 	turnOver(t, e)
 	wantItems(t, openQuiet(t, testOptions(fsys.Kill(), tiny)), "q", "")
+}
+
+// TestRemoveWhileWriteFails removes items by their ids, and delays one, while they are being written to a run and the
+// write fails. They are not among those that come back.
+func TestRemoveWhileWriteFails(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	e := openQuiet(t, testOptions(fsys, tiny))
+	want := putMany(t, e, "q", 0, 20)
+	removed := []uint64{4, 5, 9, 20}
+	fsys.write = func(func() error) error {
+		fsys.write = nil
+		for _, id := range removed {
+			ticket, err := e.Remove(Now(), []byte("q"), "", Which{ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, ticket)
+		}
+		later := Changes{SetDelay: true, Delay: time.Hour}
+		ticket, err := e.Change(Now(), []byte("q"), "", Which{ID: 7}, later, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+		return syscall.EIO
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	for e.spool.spills.Take() != nil {
+		e.spool.spill(q)
+	}
+	verify(t, e)
+	for _, id := range []uint64{20, 9, 7, 5, 4} {
+		want = slices.Delete(want, int(id)-1, int(id))
+	}
+	again := openQuiet(t, testOptions(fsys.Kill(), tiny))
+	e.spool.tend()
+	for _, e := range []*Engine{e, again} {
+		if got := drain(t, e, "q"); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

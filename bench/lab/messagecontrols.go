@@ -89,6 +89,11 @@ func messageControls() []control {
 			"	if err := s.writeHidden(job); err != nil {\n		return err\n	}\n	s.unload(job) // what was read back early",
 			"	for _, r := range job.old {\n		s.removeFile(r.Path)\n	}\n	if err := s.writeHidden(job); err != nil {\n"+
 				"		return err\n	}\n	s.unload(job) // what was read back early"), test: hiddenCrash},
+		{breaks: "the file of a hidden run is spent before the journal names the next", edits: replaced(hideFile,
+			"		if q.inJournal() {\n			s.e.recordHidden(q, job.run)\n		}\n", ""+
+				"		for _, old := range job.old {\n			s.spend(old.File)\n		}\n		if q.inJournal() {\n"+
+				"			s.e.recordHidden(q, job.run)\n		}\n		job.old = nil\n"),
+			test: "./engine TestHideAgainRecordsFirst"},
 		{breaks: "what is gone comes back from a hidden run", edits: append(replaced("engine/queue.go",
 			"		q.leaveRun(id, size)\n", ""), replaced("engine/internal/replay/hidden.go",
 			"range gone.Within(idset.Between(first, last))", "range new(idset.Bitmap).Within(idset.Between(first, last))")...), test: model},

@@ -14,11 +14,14 @@ import (
 // notJudged are the controls that the simulation cannot notice, or meets too rarely, and why. What is meant to
 // notice them is in their reason, and in the control itself.
 var notJudged = map[string]string{
-	"a short write passes for a whole one":                  "The simulation has files of its own; the experiment short has the real ones.",
-	"what was read of a growing run is kept":                "Runs of its small queues go through the page cache; ./segment TestRunGrows has both ways.",
-	"a half-closed client gets no replies":                  "Its connections are in memory; the experiment hostile has sockets.",
-	"nothing is synced":                                     "The simulation has files of its own; the experiment order has the real ones.",
-	"a fault below a map is not caught":                     "Its files are not mapped; the experiment limits has two that fail below a map.",
+	"a short write passes for a whole one":   "The simulation has files of its own; the experiment short has the real ones.",
+	"what was read of a growing run is kept": "Runs of its small queues go through the page cache; ./segment TestRunGrows has both ways.",
+	"a half-closed client gets no replies":   "Its connections are in memory; the experiment hostile has sockets.",
+	"nothing is synced":                      "The simulation has files of its own; the experiment order has the real ones.",
+	"a fault below a map is not caught":      "Its files are not mapped; the experiment limits has two that fail below a map.",
+	"what was removed while a write to a run failed comes back": "It meets such a moment too rarely; ./engine " +
+		"TestRemoveWhileWriteFails makes it.",
+	"puts of one slice share what is recorded":              "Its clients send each item; ./engine TestPutAllOfOneSlice puts a slice twice.",
 	"a reload copies a long queue to the journal at once":   "Its queues are short of what counts as long; ./engine TestReloadLongQueue has more.",
 	"a flush opens a run behind the close":                  "It meets such a moment too rarely; ./engine TestFlushBesideClose makes it.",
 	"a second server may use the directory":                 "The lock is one of the operating system; the experiment limits starts two servers.",
@@ -31,6 +34,9 @@ var notJudged = map[string]string{
 	"what is due stays hidden":            "Its clients wait for ever then, and no law says why; ./engine TestQueueModel does.",
 	"the file of a hidden run goes before the journal says that nothing lives in it": "It meets such a moment too rarely; ./engine TestHiddenCrash stops at every call.",
 	"the file of a hidden run goes before what lives in it is written again":         "It meets such a moment too rarely; ./engine TestHiddenCrash stops at every call.",
+
+	"the file of a hidden run is spent before the journal names the next": "It meets such a moment too rarely; ./engine " +
+		"TestHideAgainRecordsFirst makes it.",
 
 	"a reload leaves the backlog out of the journal": "Few of its queues that enter the journal have runs; ./engine " +
 		"TestReloadCrash stops at every call.",
