@@ -149,6 +149,29 @@ func TestRemovalOfRewritten(t *testing.T) {
 	wantItems(t, kill(t, e), "q", "c")
 }
 
+// TestRemovalOfOverwritten is TestRemovalOfRewritten of an item that another one takes the place of.
+func TestRemovalOfOverwritten(t *testing.T) {
+	e, _ := newQuiet(t)
+	put := PutRequest{Data: []byte("old"), Extra: &PutExtra{Key: []byte("k")}}
+	for _, p := range []PutRequest{{Data: []byte("a")}, put, {Data: []byte("c")}} {
+		ticket, err := e.Put(Now(), []byte("q"), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+	}
+	first, _ := mustOpen(t, e, "q")
+	e.Confirm(Now(), first)
+	put.Data = []byte("new")
+	if _, err := e.Put(Now(), []byte("q"), put); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustGet(t, e, "q"); got != "new" {
+		t.Fatalf("got %q", got)
+	}
+	wantItems(t, kill(t, e), "q", "c")
+}
+
 // TestMemoryLimitSpills: from three quarters of the limit on, the largest queues spill, and puts go
 // on far past it.
 func TestMemoryLimitSpills(t *testing.T) {

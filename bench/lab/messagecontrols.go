@@ -111,6 +111,8 @@ func messageControls() []control {
 		{breaks: "an overwrite leaves two copies", edits: replaced(delayFile,
 			"		if at, ok := q.ofKey(x.Key, now); ok {\n			to.Item", "		if at, ok := q.ofKey(x.Key, now); ok && at.where != inWindow {\n			to.Item"),
 			test: model},
+		{breaks: "the removal of an overwritten item stands before that", edits: replaced(delayFile,
+			"	q.removal.Rewritten(it.ID)\n", ""), test: "./engine TestRemovalOfOverwritten"},
 		{breaks: "an overwrite is not recorded", edits: replaced(journalFile,
 			"		j.active = record.AppendKeep(j.active, d.Queue, it)\n		j.appendChange", "		j.appendChange"), test: model},
 		{breaks: "what was removed on disk comes again", edits: replaced("engine/fill.go",
