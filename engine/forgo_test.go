@@ -352,6 +352,32 @@ func TestLetGoBesideReturns(t *testing.T) {
 	}
 }
 
+// TestLetGoLeavesCounted gives reads back that count, before their run is recorded. What the journal says of them needs
+// their images there. So their segments stay, although the run has the items too.
+func TestLetGoLeavesCounted(t *testing.T) {
+	e, _ := newQuiet(t, func(q *QueueOptions) { q.MaxMemorySize, q.MaxDeliveries = 1000, 5 })
+	for i := range 300 {
+		mustPut(t, e, "q", fmt.Sprintf("%010d", i))
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	e.spool.spill(q)
+	ticket, _, _ := e.Return(Now(), openAll(t, e, "q", 10), Return{How: Abort})
+	mustCommit(t, e, ticket)
+	q.backlog.recordDue = true
+	e.spool.record(q)
+	if q.spilledTo < 10 {
+		t.Fatalf("runs are recorded up to item %d", q.spilledTo)
+	}
+	turnOver(t, e)
+	again := kill(t, e)
+	if all := again.Withheld(); len(all) > 0 {
+		t.Fatalf("a start withholds the queue: %v", all[0].Reason)
+	}
+	if got := again.Recovery().Items; got != 300 {
+		t.Errorf("after a kill %d items are there, want 300", got)
+	}
+}
+
 // recordedRun returns the first run that the journal knows.
 func (b *backlog) recordedRun(t *testing.T) *run {
 	t.Helper()

@@ -182,6 +182,8 @@ func momentControls() []control {
 	return []control{
 		{breaks: "a read that leaves its list keeps a segment that its run made needless", edits: replaced("engine/read.go",
 			"	r.letGo()\n	l.Remove(&r.link)", "	l.Remove(&r.link)"), test: "./engine TestLetGoBesideReturns"},
+		{breaks: "a read lets go of the image that its count needs", edits: replaced("engine/read.go",
+			"	if o := r.q.letting; o != nil && !r.changed && ", "	if o := r.q.letting; o != nil && "), test: "./engine TestLetGoLeavesCounted"},
 		{breaks: "a new expiry of an open item is left to its run", edits: replaced("engine/change.go",
 			"		at.read.changed = true // a run may have it as it was\n", "		at.read.lieIn(0)\n"),
 			test: "./engine TestChangeOfOpenItem"},
