@@ -55,6 +55,30 @@ func run(t *testing.T, in string, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errs.String()
 }
 
+// TestClosedOutput tests that nothing is deleted by a command whose standard output was closed, and that would print it.
+// Go's runtime has then opened /dev/null in its place, to read and write.
+func TestClosedOutput(t *testing.T) {
+	server := "kestrel://" + filepath.Join(t.TempDir(), "queues")
+	run(t, "", "burrow", "create_message", "q", "one", "--body", "1", "--server", server)
+	out, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	for _, args := range []string{"delete_message q one --detail body", "delete_messages q --detail all"} {
+		root := cli.NewRoot()
+		root.AddCommand(NewBurrow())
+		var said strings.Builder
+		code := cli.Run(root, strings.Fields("burrow "+args+" --server "+server), out, &said)
+		if code != cli.ExitFailed || !strings.Contains(said.String(), "standard output is closed") {
+			t.Errorf("kestrel burrow %s ends with %d and says %q", args, code, &said)
+		}
+	}
+	if code, text, _ := run(t, "", "burrow", "delete_message", "q", "one", "--detail", "body", "--server", server); code != 0 || text != "1\n" {
+		t.Errorf("the message is %q then, exit code %d", text, code)
+	}
+}
+
 // TestVerbs runs the verbs over a directory, without any server.
 func TestVerbs(t *testing.T) {
 	server := "kestrel://" + filepath.Join(t.TempDir(), "queues")

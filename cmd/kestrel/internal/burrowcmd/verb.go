@@ -161,6 +161,11 @@ func (v verb) run(c *call, p *place, out io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.shown != backend.None {
+		if err := cli.CheckOutput(out); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	b, err := p.open(c.account)

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // output is the standard output of a command. It remembers why it could not be written, so that [Run] need not rely on
@@ -33,4 +36,24 @@ func (o *output) judge(err error) error {
 		return err
 	}
 	return Failed("write to standard output: %v", o.lost)
+}
+
+// CheckOutput returns an error if out, the standard output of a command, was closed when the program began. A command
+// that takes items must not begin then. Go's runtime has opened /dev/null in its place, to read and write, so every write
+// succeeds. "> /dev/null" opens it to write only, and discards items on purpose.
+func CheckOutput(out io.Writer) error {
+	for o, ok := out.(*output); ok; o, ok = out.(*output) { // a shell's commands have two
+		out = o.w
+	}
+	f, ok := out.(*os.File)
+	if !ok {
+		return nil
+	}
+	null, err1 := os.Stat(os.DevNull)
+	opened, err2 := f.Stat()
+	mode, err3 := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if errors.Join(err1, err2, err3) != nil || !os.SameFile(null, opened) || mode&unix.O_ACCMODE != unix.O_RDWR {
+		return nil
+	}
+	return Failed("standard output is closed, so nothing was taken: '> /dev/null' would discard it")
 }

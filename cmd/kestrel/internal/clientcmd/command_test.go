@@ -59,6 +59,28 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestClosedOutput tests that commands that take items do not begin if standard output was closed. Go's runtime has then
+// opened /dev/null in its place, to read and write.
+func TestClosedOutput(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for mode, want := range map[int]string{os.O_RDWR: "standard output is closed, so nothing was taken", os.O_WRONLY: "connection refused"} {
+		out, err := os.OpenFile(os.DevNull, mode, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		for _, args := range []string{"get work", "get work --all", "get work --output json", "drain work --to - --yes"} {
+			root := cli.NewRoot()
+			root.AddCommand(New()...)
+			var said strings.Builder
+			code := cli.Run(root, strings.Fields(args+" --server 127.0.0.1:1"), out, &said)
+			if code != cli.ExitFailed || !strings.Contains(said.String(), want) {
+				t.Errorf("kestrel %s with mode %d of its output ends with %d and says %q, want 1 and %q", args, mode, code, &said, want)
+			}
+		}
+	}
+}
+
 // TestMisuse tests command lines that are wrong: exit code 2, with a reason, and nothing done.
 func TestMisuse(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -57,6 +57,11 @@ func (d *drainFlags) run(s *session, args []string) error {
 	if d.to == "" {
 		return misused("which file? Say --to FILE; 'kestrel flush' discards what a queue holds")
 	}
+	if d.to == "-" {
+		if err := cli.CheckOutput(s.screen); err != nil {
+			return err
+		}
+	}
 	taken := sample.Take(s.ctx, s.client)
 	if err := taken.Err(); err != nil {
 		return err

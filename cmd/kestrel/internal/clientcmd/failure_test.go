@@ -80,6 +80,19 @@ $ kestrel put work a; kestrel get work > /dev/full; echo $?; kestrel peek work
 kestrel: write items to standard output: no space left on device; the items are in the queue again
 1
 a
+$ kestrel put work a2; kestrel get work >&-; echo $?; echo get work | kestrel shell >&-; echo $?; kestrel get work --all
+1 item put into "work"
+kestrel: standard output is closed, so nothing was taken: '> /dev/null' would discard it
+1
+kestrel: standard output is closed, so nothing was taken: '> /dev/null' would discard it
+kestrel: line 1 failed: get work
+1
+a
+a2
+$ kestrel put work a; kestrel get work > /dev/null; echo $?; kestrel put work a
+1 item put into "work"
+0
+1 item put into "work"
 $ kestrel drain work --to - --yes > /dev/full; echo $?; kestrel get work
 kestrel: write to standard output: no space left on device; what was taken last is in "work" again
 1

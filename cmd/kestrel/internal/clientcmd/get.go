@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
 
 // openAtOnce is how many items are opened together at most.
@@ -84,6 +85,9 @@ func (g *getFlags) run(s *session, args []string) error {
 	}
 	if g.exec != "" {
 		return g.work(s, args[0])
+	}
+	if err := cli.CheckOutput(s.screen); err != nil {
+		return err
 	}
 	most := g.count
 	if most == 0 && !g.all {
