@@ -90,7 +90,7 @@ var mayImport = map[string]string{
 	"cmd/kestrel": "client/discovery cmd/kestrel/internal/backupcmd cmd/kestrel/internal/burrowcmd cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/plancmd cmd/kestrel/internal/scalaconfig" +
 		" access client client/discovery/zktest cmd/kestrel/internal/usercmd codec/memcache codec/oldjournal codec/thrift engine netloop netloop/admin netloop/certs netloop/ports",
-	"cmd/kestrel/internal/plancmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config engine loadtest/figures",
+	"cmd/kestrel/internal/plancmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config engine loadtest/figures loadtest/spawn",
 	"cmd/kestrel/internal/usercmd": "access cmd/kestrel/internal/cli",
 	"cmd/kestrel/internal/burrowcmd": "client/backend client/backend/overhttp client/backends cmd/kestrel/internal/cli" +
 		" cmd/kestrel/internal/clitest codec/burrow engine",

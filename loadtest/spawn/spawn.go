@@ -25,7 +25,7 @@ type Options struct {
 	Name    string
 	Program string
 
-	// Args returns the arguments, given the server's directory, which is empty.
+	// Args returns the arguments, given the directory of the server, which holds no data.
 	Args func(dir string) ([]string, error)
 
 	Dir  string // parent of the server's directory; default the system's for temporary files
@@ -40,6 +40,7 @@ type Process struct {
 	PID int
 	Dir string // holds its data and its output; removed at the end
 
+	temp   *TempDir
 	opts   Options
 	args   []string
 	cmd    *exec.Cmd
@@ -49,16 +50,16 @@ type Process struct {
 // Start starts a server in a fresh directory and waits until it is ready. The caller must call Stop
 // or Kill.
 func Start(ctx context.Context, o Options) (*Process, error) {
-	dir, err := os.MkdirTemp(o.Dir, "kestrel-load-"+o.Name+"-")
+	temp, err := MakeTemp(o.Dir, "kestrel-load-"+o.Name)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Name, err)
 	}
-	p := &Process{Dir: dir, opts: o}
+	p := &Process{Dir: temp.Path, temp: temp, opts: o}
 	if p.args, err = o.Args(p.Dir); err == nil {
 		err = p.launch()
 	}
 	if err != nil {
-		os.RemoveAll(dir)
+		temp.Remove()
 		return nil, fmt.Errorf("start %s: %w", o.Name, err)
 	}
 	if err := p.awaitReady(ctx, o.Ready); err != nil {
@@ -90,6 +91,7 @@ func (p *Process) launch() error {
 	defer output.Close()
 	cmd := exec.Command(p.opts.Program, p.args...)
 	cmd.Stdout, cmd.Stderr = output, output
+	cmd.ExtraFiles = []*os.File{p.temp.Lock} // the server holds the lock as well
 	cmd.SysProcAttr = serverAttr()
 	if err := startOn(cmd, p.opts.CPUs); err != nil {
 		return err
@@ -130,7 +132,7 @@ func startOn(cmd *exec.Cmd, cpus []int) error {
 func (p *Process) Kill() error {
 	p.cmd.Process.Kill() // fails only if it has ended
 	<-p.exited
-	return os.RemoveAll(p.Dir)
+	return p.temp.Remove()
 }
 
 // Stop asks the server to end, waits for that, and removes its directory. A server that does not
@@ -146,7 +148,7 @@ func (p *Process) Stop() error {
 	if !p.cmd.ProcessState.Success() {
 		err = fmt.Errorf("%s ended: %v; its output:\n%s", p.opts.Name, p.cmd.ProcessState, p.output())
 	}
-	return errors.Join(err, os.RemoveAll(p.Dir))
+	return errors.Join(err, p.temp.Remove())
 }
 
 // Alive returns an error with the server's last words if it has ended.

@@ -64,8 +64,8 @@ func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 	f.StringVar(&p.clientID, "client-id", defaultClientID(thriftOnly),
 		"`NAME` that Thrift connections say they have, for white lists; empty: none")
 	f.BoolVar(&p.spawn, "spawn", false,
-		"start 'kestrel serve' in a temporary directory, and remove both at the end; kill -9 leaves the directory,"+
-			" kestrel-load-…, behind")
+		"start 'kestrel serve' in a temporary directory, and remove both at the end; what a run leaves that is"+
+			" killed, the next one removes")
 	f.StringVar(&p.spawnArgs, "spawn-args", "",
 		"more `FLAGS` of that server, such as \"--sync-journal never\"")
 	f.StringVar(&p.spawnDir, "spawn-dir", "", "`DIR` for its temporary directory: the disk to measure")

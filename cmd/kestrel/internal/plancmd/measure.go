@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest/figures"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 const (
@@ -31,11 +32,11 @@ func measure(ctx context.Context, size int64) (costs, error) {
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, measureTime, fmt.Errorf("measuring took more than %v", measureTime))
 	defer cancel()
-	dir, err := os.MkdirTemp("", "kestrel-plan-")
+	dir, err := spawn.MakeTemp("", "kestrel-plan")
 	if err != nil {
 		return costs{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer dir.Remove()
 	items := max(min(measureItems, measureBytes/size), 32)
 	inMemory, err := run(ctx, dir, items, size, 0)
 	if err != nil {
@@ -49,16 +50,16 @@ func measure(ctx context.Context, size int64) (costs, error) {
 }
 
 // run runs a server and a load for it. A queue of the server keeps so many bytes in memory; 0 stands for the default.
-func run(ctx context.Context, dir string, items, size, memory int64) (*figures.Run, error) {
+func run(ctx context.Context, dir *spawn.TempDir, items, size, memory int64) (*figures.Run, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	output := filepath.Join(dir, "run")
-	args := []string{"load", "put-many", "--get", "--spawn", "--spawn-dir", dir, "--clients", "32", "--quiet",
+	output := filepath.Join(dir.Path, "run")
+	args := []string{"load", "put-many", "--get", "--spawn", "--spawn-dir", dir.Path, "--clients", "32", "--quiet",
 		"--items", strconv.FormatInt(items, 10), "--bytes", strconv.FormatInt(size, 10), "--output", output}
 	if memory > 0 {
-		config := filepath.Join(dir, "kestrel.toml")
+		config := filepath.Join(dir.Path, "kestrel.toml")
 		if err := os.WriteFile(config, fmt.Appendf(nil, "[default]\nmax_memory_size = %d\n", memory), 0o600); err != nil {
 			return nil, err
 		}
@@ -67,6 +68,7 @@ func run(ctx context.Context, dir string, items, size, memory int64) (*figures.R
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it stops the server
 	cmd.WaitDelay = stopTime
+	cmd.ExtraFiles = []*os.File{dir.Lock} // it goes on without us
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
