@@ -230,17 +230,19 @@ func writeFileAtomically(name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, filepath.Base(name)+".*")
+	fresh := name + ".new"
+	os.Remove(fresh) // of a server that was killed, and perhaps of another user
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // of no effect once it is renamed
+	defer os.Remove(fresh) // of no effect once it is renamed
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), name); err != nil {
+	if err := os.Rename(fresh, name); err != nil {
 		return err
 	}
 	d, err := os.Open(dir)

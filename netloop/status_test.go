@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -122,5 +123,21 @@ func TestPublishFails(t *testing.T) {
 	}
 	if status, err := readStatus(file); status != WriteAvoid || err != nil {
 		t.Errorf("stored %v, %v", status, err)
+	}
+}
+
+// TestStatusFileLeftover tests that what a killed server left of its status file does not stay, and is in nobody's way.
+func TestStatusFileLeftover(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "status.new"), []byte("ReadO"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	p := newTeller(Options{StatusFile: filepath.Join(dir, "status")})
+	if err := p.keeper.set(WriteAvoid); err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadDir(dir)
+	if status, bad := readStatus(filepath.Join(dir, "status")); bad != nil || status != WriteAvoid || err != nil || len(names) != 1 {
+		t.Errorf("stored %v, %v; the directory has %v, %v, want the status alone", status, bad, names, err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -11,7 +14,7 @@ import (
 // writeDurably makes a new file at path of what write writes, through a file called temporary in the
 // same directory. When it returns nil the file is there whatever happens; else there is none.
 func writeDurably(path, temporary string, write func(io.Writer) error, syncDir func(dir string) error) error {
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	f, err := createLocked(temporary)
 	if err != nil {
 		return err
 	}
@@ -34,6 +37,45 @@ func writeDurably(path, temporary string, write func(io.Writer) error, syncDir f
 		return err
 	}
 	return nil
+}
+
+// createLocked makes an empty file, and locks it, so that removeLeftovers of another process spares it. Where a file cannot
+// be locked, nothing is removed.
+func createLocked(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+		if err != nil {
+			return nil, err
+		}
+		unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		mine, err := f.Stat()
+		there, gone := os.Lstat(path)
+		if err == nil && gone == nil && os.SameFile(mine, there) {
+			return f, nil
+		}
+		f.Close() // it was removed before it was locked
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// removeLeftovers removes the files of a directory that begin with prefix, and that no process has locked: the one that
+// made them was killed. What cannot be removed stays, for the next one that can.
+func removeLeftovers(dir, prefix string) {
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), prefix) || !entry.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(dir, entry.Name())
+		if f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW, 0); err == nil {
+			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+				os.Remove(path)
+			}
+			f.Close()
+		}
+	}
 }
 
 // removeDurably removes the file at path.

@@ -34,7 +34,8 @@ item for any other.
 
 The export only reads DATA. No server may run on it, and no import may be
 unfinished there. It refuses a queue that already has a file in DIR. Each file
-appears whole or not at all.
+appears whole or not at all. What a killed export left of one, export~~…, the
+next export to DIR removes.
 
 Flags:
     --all
@@ -74,6 +75,10 @@ func newJournalExport() *cobra.Command {
 	return cmd
 }
 
+// temporaryPrefix is how the names of files begin that are not whole yet. Neither server reads a file with ~~ in its name.
+// A queue's own name may leave no room for more.
+const temporaryPrefix = "export~~"
+
 // exporter is one export.
 type exporter struct {
 	dir       string
@@ -112,6 +117,7 @@ func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) er
 	if err := ex.checkFree(names); err != nil {
 		return err
 	}
+	removeLeftovers(ex.dir, temporaryPrefix)
 	ex.progress = cli.TerminalProgress(ex.warn, "exported", cli.Items, itemsOf(s, names))
 	for _, name := range names {
 		if err := ex.queue(s, name); err != nil {
@@ -147,8 +153,7 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 	var items, bytes int64
 	path := filepath.Join(ex.dir, name)
 	supplement := filepath.Join(ex.dir, supplementName(name))
-	// Neither server reads a file with ~~ in its name. The queue's name may leave no room for more.
-	temporary := filepath.Join(ex.dir, fmt.Sprintf("export~~%d~%d", os.Getpid(), engine.Now()))
+	temporary := filepath.Join(ex.dir, fmt.Sprintf("%s%d~%d", temporaryPrefix, os.Getpid(), engine.Now()))
 	var rich uint64
 	err := writeDurably(path, temporary, func(w io.Writer) error {
 		return writeDurably(supplement, temporary+".supplement", func(beside io.Writer) error {
