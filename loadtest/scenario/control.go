@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 const (
 	controlWait = 10 * time.Second // for one reply
-	dialWait    = 10 * time.Second // with attempts every dialPause
+	dialWait    = 10 * time.Second // default of Env.DialWait, with attempts every dialPause
 	dialPause   = 50 * time.Millisecond
 )
 
@@ -30,13 +31,11 @@ type control struct {
 	out    []byte
 }
 
-// dialControl connects, and tries again for a while if the server is not there yet. The end of ctx closes the connection,
-// so no reply is waited for then.
-func dialControl(
-	ctx context.Context, addr string, protocol loadtest.Protocol,
-) (*control, error) {
+// dial connects, and tries again for a while if the server is not there yet. The end of ctx closes the connection, so no
+// reply is waited for then.
+func (e *Env) dial(ctx context.Context, addr string, protocol loadtest.Protocol) (*control, error) {
 	var d net.Dialer
-	for deadline := time.Now().Add(dialWait); ; {
+	for deadline := time.Now().Add(cmp.Or(e.DialWait, dialWait)); ; {
 		conn, err := d.DialContext(ctx, "tcp", addr)
 		if err == nil {
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -47,6 +46,7 @@ func dialControl(
 		}
 		select {
 		case <-ctx.Done():
+			return nil, err // why it still tried
 		case <-time.After(dialPause):
 		}
 	}

@@ -410,7 +410,7 @@ func (j Jobs) runJobs(
 	defer cancel(nil)
 	l := newJobLedger(e.Seed)
 	connect := func(n int) (*worker, func(), error) {
-		c, err := dialControl(ctx, e.Server, loadtest.Memcache)
+		c, err := e.dial(ctx, e.Server, loadtest.Memcache)
 		if err != nil {
 			return nil, nil, err
 		}

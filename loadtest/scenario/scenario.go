@@ -51,6 +51,8 @@ type Env struct {
 	NoFlush bool          // leave in the queues what is there; items of other runs are passed over
 	Timeout time.Duration // of the whole scenario
 
+	DialWait time.Duration // for a server that is not there yet; default 10 s
+
 	// Set by Run.
 	ledger  *loadtest.Ledger
 	control *control
@@ -127,7 +129,7 @@ func (e *Env) begin(ctx context.Context, s Scenario) error {
 	if e.Control != "" {
 		addr, protocol = e.Control, loadtest.Memcache
 	}
-	c, err := dialControl(ctx, addr, protocol)
+	c, err := e.dial(ctx, addr, protocol)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", addr, err)
 	}

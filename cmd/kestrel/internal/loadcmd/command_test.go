@@ -155,7 +155,6 @@ func TestLoadFails(t *testing.T) {
 		{"leaky-readers -p 1", cli.ExitUsage, `unknown command "leaky-readers" for "kestrel load"; did you mean: leaky-reader`},
 		{"--bogus", cli.ExitUsage, "unknown flag: --bogus"},
 		{"put-many -c 0", cli.ExitUsage, "clients is 0, want at least 1"},
-		{"flood --server 127.0.0.1:1", cli.ExitFailed, "--spawn starts one"},
 		{"put-many --server nonsense", cli.ExitUsage, "is not HOST:PORT"},
 		{"put-many --server a:1 -p 2", cli.ExitUsage, "leave those out"},
 		{"put-many --spawn -p 2", cli.ExitUsage, "--spawn starts a server of its own"},
@@ -196,6 +195,14 @@ func TestLoadFails(t *testing.T) {
 				tt.want)
 		}
 	}
+}
+
+// TestNoServer checks what is said if no server is there, once it has been waited for.
+func TestNoServer(t *testing.T) {
+	dialWait = 1
+	defer func() { dialWait = 0 }()
+	_, said := clitest.Run(t, withLoad(), cli.ExitFailed, "load", "flood", "--server", "127.0.0.1:1")
+	clitest.WantText(t, said, "connect to 127.0.0.1:1: ", "connection refused", "--spawn starts one")
 }
 
 func runBuilt(t *testing.T, errs *bytes.Buffer, args string) int {

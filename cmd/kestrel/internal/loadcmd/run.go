@@ -23,6 +23,9 @@ import (
 // defaultTimeout bounds scenarios that say no duration.
 const defaultTimeout = time.Hour
 
+// dialWait is how long a server that is not there yet is waited for, if a test says so.
+var dialWait time.Duration
+
 // run runs a scenario as the flags say, prints what it found, and writes the files.
 func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 	if err := p.check(); err != nil {
@@ -52,6 +55,7 @@ func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 		Flush:    p.flush,
 		NoFlush:  p.noFlush,
 		Timeout:  p.timeoutOf(s),
+		DialWait: dialWait,
 	}
 	if !p.flags.Changed("seed") {
 		e.Seed = rand.Uint64()
