@@ -207,15 +207,18 @@ func BenchmarkBitmap(b *testing.B) {
 // TestBitmapClone tests that a clone takes no memory for ids, however many there are. A change of one set must not
 // show in the other.
 func TestBitmapClone(t *testing.T) {
-	var b Bitmap
-	for id := range uint64(64 * blockIDs) {
-		if id%2 == 0 {
+	every := func(blocks uint64) (b Bitmap) { // second id
+		for id := uint64(0); id < blocks*blockIDs; id += 2 {
 			b.Add(id)
 		}
+		return b
 	}
+	b := every(64)
 	if n := testing.AllocsPerRun(10, func() { b.Clone() }); n > 1 {
 		t.Errorf("a clone of 64 blocks takes %v pieces of memory, want one, with the blocks", n)
 	}
+	const blocks = 5 // changes reach into the fourth
+	b = every(blocks)
 	other := BitmapOf(Set{Between(3, 700), Between(2*blockIDs+1, 3*blockIDs)})
 	few := b.Part(Between(0, blockIDs-1))
 	few.AddRange(Between(2*blockIDs, 2*blockIDs+9000))
@@ -227,7 +230,7 @@ func TestBitmapClone(t *testing.T) {
 		"add all":    func(b *Bitmap) { b.AddAll(&other) },
 		"remove all": func(b *Bitmap) { b.RemoveAll(&other) },
 		"below":      func(b *Bitmap) { b.RemoveBelow(2*blockIDs + 7) },
-		"fill":       func(b *Bitmap) { b.AddRange(Between(0, 64*blockIDs-1)) },
+		"fill":       func(b *Bitmap) { b.AddRange(Between(0, blocks*blockIDs-1)) },
 	} {
 		for _, ids := range []Set{few.Ranges(), {{4, 4}, {9, 11}, {blockIDs + 4, blockIDs + 4}}} { // bits, and lists
 			first := BitmapOf(ids)
