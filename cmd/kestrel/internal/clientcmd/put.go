@@ -223,8 +223,8 @@ func pieces(s *session, end byte, add func(item []byte, more bool) error) error 
 			break
 		}
 		item = bytes.TrimSuffix(item, []byte{end})
-		more := in.Buffered() > 0
-		if err := add(item, more); err != nil {
+		next, _ := in.Peek(in.Buffered())
+		if err := add(item, bytes.IndexByte(next, end) >= 0); err != nil { // a part of an item may be long in coming whole
 			return err
 		}
 	}
