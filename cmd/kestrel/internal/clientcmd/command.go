@@ -194,7 +194,7 @@ func (s *session) reach(c *client.Client) error {
 func (s *session) away(c *client.Client) (all bool, last error) {
 	n := 0
 	for _, server := range c.Stats(s.ctx) {
-		if server.Err != nil {
+		if server.Err != nil && !isForbidden(server.Err) { // who may not ask for statistics has an answer
 			n++
 			last = server.Err
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type runner struct {
 	begun, done, failed atomic.Int64
 	unconfirmed         atomic.Int64          // of those that are done
 	unwritten           atomic.Pointer[error] // why standard output takes nothing any more
+	denied              atomic.Pointer[error] // why a server gives this user no item
 	idle                *time.Timer           // ends the run; nil without a limit
 	idleFor             time.Duration
 	mu                  sync.Mutex
@@ -61,8 +63,13 @@ func (g *getFlags) work(s *session, queue string) error {
 		Client: s.client, Queue: queue, Handlers: g.parallel, Handle: r.handle, Failed: r.report,
 		DrainTimeout: 1 << 62, // commands are killed after the grace
 	}
+	hear := r.hear
+	s.place.heard.to.Store(&hear)
 	if err := w.Run(taking); err != nil {
 		return err
+	}
+	if why := r.denied.Load(); why != nil {
+		return *why
 	}
 	fmt.Fprintf(r.stderr, "%s done\n", cli.Counted(r.done.Load(), "item"))
 	if why := r.unwritten.Load(); why != nil {
@@ -121,6 +128,32 @@ func (r *runner) handle(ctx context.Context, d *client.Delivery) error {
 	}
 	r.done.Add(1)
 	return nil
+}
+
+// hear says that a server fails, or comes back. If no item has come yet, and none may, that ends the run.
+func (r *runner) hear(said slog.Record) {
+	e := &client.Error{Op: "get from"}
+	said.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "server":
+			e.Server = a.Value.String()
+		case "queue":
+			e.Queue = a.Value.String()
+		case "error":
+			e.Err, _ = a.Value.Any().(error)
+		}
+		return true
+	})
+	switch {
+	case e.Err == nil:
+		fmt.Fprintf(r.stderr, "kestrel: %s: %s\n", said.Message, e.Server)
+	case r.begun.Load() == 0 && isDenied(e.Err):
+		var why error = e
+		r.denied.CompareAndSwap(nil, &why)
+		r.taken()
+	default:
+		fmt.Fprintf(r.stderr, "kestrel: %s, and is asked again: %s\n", said.Message, cli.ErrorLine(e))
+	}
 }
 
 // busy counts commands that run; while there are none the time without items runs.

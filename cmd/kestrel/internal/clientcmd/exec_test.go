@@ -14,6 +14,27 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
+// TestExecDenied tests that a worker ends if its user may not take items. It asked again for ever, without a word. Such a
+// user need not have the right to ask for statistics.
+func TestExecDenied(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, stats := range []string{"END\r\n", "CLIENT_ERROR not allowed: stats on all queues\r\n"} {
+		server := rigBy(t, func(request string) string {
+			switch {
+			case strings.HasPrefix(request, "version"):
+				return "VERSION 3.0.0\r\n"
+			case strings.HasPrefix(request, "get"):
+				return "CLIENT_ERROR not allowed: get on work\r\n"
+			}
+			return stats
+		})
+		root := cli.NewRoot()
+		root.AddCommand(New()...)
+		_, said := clitest.Run(t, root, cli.ExitFailed, "get", "work", "--exec", "cat", "--wait", "20s", "--server", server)
+		clitest.WantText(t, said, `kestrel: get from "work" on `+server, "not allowed: get on work", "allow of [users.NAME]")
+	}
+}
+
 // TestEndToEndExecOutput tests that items whose commands print to a full disk go back, and that the first ends the worker.
 func TestEndToEndExecOutput(t *testing.T) {
 	p := clitest.Serve(t)
@@ -67,7 +88,7 @@ func TestEndToEndExecServerGone(t *testing.T) {
 		}
 	}()
 	code, out, errs := clitest.RunToEnd(t, "get", "work", "--exec", "cat", "--wait", "1s", "--server", l.Addr().String())
-	if code != cli.ExitFailed || !strings.HasPrefix(errs, "0 items done\nkestrel: ask for statistics on "+l.Addr().String()) {
+	if code != cli.ExitFailed || !strings.Contains(errs, "0 items done\nkestrel: ask for statistics on "+l.Addr().String()) {
 		t.Errorf("the worker ends with %d, and says\n%s%s", code, out, errs)
 	}
 }

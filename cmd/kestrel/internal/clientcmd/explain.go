@@ -46,10 +46,9 @@ func (p *place) explain(err error) error {
 		advice = "quota of [users." + cmp.Or(p.user, "NAME") + "] in the server's configuration is the bound"
 	case errors.Is(err, client.ErrAuthentication):
 		advice = "the password is in $" + cli.PasswordVariable + ", or in the profile"
-	case errors.Is(err, client.ErrRefused) && (strings.HasSuffix(err.Error(), `"CLIENT_ERROR authentication failure"`) ||
-		strings.HasSuffix(err.Error(), `"CLIENT_ERROR unauthenticated"`)):
+	case isUnknown(err):
 		advice = cli.SayWho
-	case errors.Is(err, client.ErrRefused) && strings.Contains(err.Error(), `"CLIENT_ERROR not allowed: `):
+	case isForbidden(err):
 		advice = "allow of [users." + cmp.Or(p.user, "NAME") + "] in the server's configuration gives rights"
 	case errors.Is(err, client.ErrRefused) && strings.HasSuffix(err.Error(), `"CLIENT_ERROR"`):
 		advice = "the server's log says why: the name of a queue has no ~, . and /, for example"
@@ -71,11 +70,27 @@ func (p *place) explain(err error) error {
 	return &cli.Failure{Code: code, Text: text}
 }
 
+// isDenied reports whether a server gives an error because of who the user is, or is not.
+func isDenied(err error) bool {
+	return errors.Is(err, client.ErrAuthentication) || isUnknown(err) || isForbidden(err)
+}
+
+// isUnknown reports whether a server asks who the user is.
+func isUnknown(err error) bool {
+	return errors.Is(err, client.ErrRefused) && (strings.HasSuffix(err.Error(), `"CLIENT_ERROR authentication failure"`) ||
+		strings.HasSuffix(err.Error(), `"CLIENT_ERROR unauthenticated"`))
+}
+
+// isForbidden reports whether a user lacks a right.
+func isForbidden(err error) bool {
+	return errors.Is(err, client.ErrRefused) && strings.Contains(err.Error(), `"CLIENT_ERROR not allowed: `)
+}
+
 // closed is what to do when the server has closed the connection, as a port does that encrypts. A server that has
 // answered before has ended, or was stopped.
 func (p *place) closed(err error) string {
 	if errors.Is(err, io.EOF) && !p.tls && !p.answered {
-		return "if the port encrypts, say --tls"
+		return "if the port encrypts, say --tls; else, is it of the memcache protocol, as 22133 is by default?"
 	}
 	return ""
 }

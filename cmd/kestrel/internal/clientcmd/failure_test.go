@@ -116,10 +116,10 @@ $ seq 5 | kestrel put many; kestrel move many other --to-server $ANOTHER; kestre
 5 items put into "many"
 5 items moved from "many" to "other"
 5
-$ kestrel put many 6; kestrel get many --exec 'cat; echo' --wait 1s --server $KESTREL_SERVER,$NOBODY
+$ kestrel put many 6; kestrel get many --exec 'cat; echo' --wait 1s --server $KESTREL_SERVER,$NOBODY 2> said; grep -e 'ask for' -e done said
 1 item put into "many"
-kestrel: ask for statistics on …connection refused
 6
+kestrel: ask for statistics on …connection refused
 1 item done
 $ kestrel get many --exec cat --server $NOBODY; echo $?
 kestrel: ask for statistics on …connection refused; is a server running there? --server says where to look
@@ -194,6 +194,11 @@ $ printf '# a remark\nhelp\nhelp peek\nexit\nnonsense\n' | kestrel shell | head 
 
 // rig runs a server that answers each request with a text, and returns its address.
 func rig(t *testing.T, answer string) string {
+	return rigBy(t, func(string) string { return answer })
+}
+
+// rigBy is rig with an answer for each request.
+func rigBy(t *testing.T, answer func(request string) string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -209,10 +214,11 @@ func rig(t *testing.T, answer string) string {
 			go func() {
 				defer conn.Close()
 				for buf := make([]byte, 1000); ; {
-					if _, err := conn.Read(buf); err != nil {
+					n, err := conn.Read(buf)
+					if err != nil {
 						return
 					}
-					io.WriteString(conn, answer)
+					io.WriteString(conn, answer(string(buf[:n])))
 				}
 			}()
 		}

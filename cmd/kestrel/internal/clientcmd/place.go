@@ -2,13 +2,16 @@ package clientcmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -38,6 +41,8 @@ type place struct {
 	tls            bool
 	tlsFlag        *pflag.Flag
 	files          cli.Credentials
+
+	heard *hearing // what the client logs; set by options
 }
 
 // define adds the flags that all commands have.
@@ -90,13 +95,30 @@ func (p *place) resolve() error {
 
 // options are what the client of the place gets.
 func (p *place) options(timeout time.Duration) (client.Options, error) {
-	o := client.Options{DialTimeout: timeout, ReplyTimeout: timeout, User: p.user, Password: p.password}
+	p.heard = cmp.Or(p.heard, new(hearing))
+	o := client.Options{DialTimeout: timeout, ReplyTimeout: timeout, User: p.user, Password: p.password, Logger: slog.New(p.heard)}
+
 	if !p.tls {
 		return o, nil
 	}
 	var err error
 	o.TLS, err = p.files.Config()
 	return o, err
+}
+
+// hearing passes on what a client logs: servers that fail, and that come back. Without to nobody hears it.
+type hearing struct {
+	to atomic.Pointer[func(slog.Record)]
+}
+
+func (h *hearing) Enabled(context.Context, slog.Level) bool { return h.to.Load() != nil }
+func (h *hearing) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h *hearing) WithGroup(string) slog.Handler            { return h }
+
+// Handle implements slog.Handler.
+func (h *hearing) Handle(_ context.Context, r slog.Record) error {
+	(*h.to.Load())(r)
+	return nil
 }
 
 // login is how the place's user says who it is to an admin port.
