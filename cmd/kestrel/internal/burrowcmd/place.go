@@ -3,7 +3,10 @@ package burrowcmd
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -86,6 +89,8 @@ func explain(err error) error {
 		return err
 	}
 	code, advice := cli.ExitFailed, ""
+	var answer *backend.Error
+	var unverified *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, backend.ErrUnknownOutcome):
 		code, advice = cli.ExitUnknown, "; look before you do it again"
@@ -98,6 +103,14 @@ func explain(err error) error {
 		code = cli.ExitUsage
 	case errors.Is(err, backend.ErrUnavailable) && strings.HasPrefix(err.Error(), burrow.TextStatus):
 		advice = "; 'kestrel cluster status' shows it, and --set Up changes it"
+	case errors.Is(err, backend.ErrDenied) && errors.As(err, &answer) && answer.Code == http.StatusUnauthorized:
+		advice = "; " + cli.SayWho
+	case errors.Is(err, http.ErrSchemeMismatch):
+		advice = "; the port does not encrypt: write http:// in --server"
+	case errors.As(err, &unverified):
+		advice = "; " + cli.TLSAdvice(err)
+	case errors.Is(err, io.EOF):
+		advice = "; if the port encrypts, write https:// in --server"
 	case errors.Is(err, backend.ErrUnavailable):
 		advice = "; is a server with a burrow_port running there? --server says where to look"
 	}

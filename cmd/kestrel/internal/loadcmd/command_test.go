@@ -2,6 +2,7 @@ package loadcmd
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -203,6 +204,19 @@ func TestNoServer(t *testing.T) {
 	defer func() { dialWait = 0 }()
 	_, said := clitest.Run(t, withLoad(), cli.ExitFailed, "load", "flood", "--server", "127.0.0.1:1")
 	clitest.WantText(t, said, "connect to 127.0.0.1:1: ", "connection refused", "--spawn starts one")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { // as a port of another protocol does
+		if conn, err := l.Accept(); err == nil {
+			conn.Read(make([]byte, 100))
+			conn.Close()
+		}
+	}()
+	_, said = clitest.Run(t, withLoad(), cli.ExitFailed, "load", "flood", "--server", l.Addr().String())
+	clitest.WantText(t, said, "is the port one of the memcache protocol, and one that does not encrypt?")
 }
 
 func runBuilt(t *testing.T, errs *bytes.Buffer, args string) int {

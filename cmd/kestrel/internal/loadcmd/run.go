@@ -79,15 +79,19 @@ func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 	if line != nil {
 		line.clear()
 	}
-	if err == nil && !p.quiet {
-		err = e.Figures.WriteTable(out)
-	} else if len(e.Figures.Phases) > 0 && !p.quiet {
-		err = errors.Join(err, e.Figures.WriteTable(out))
+	if !p.quiet && (err == nil || len(e.Figures.Phases) > 0) {
+		if unwritten := e.Figures.WriteTable(out); unwritten != nil {
+			err = errors.Join(err, fmt.Errorf("write to standard output: %w", unwritten))
+		}
 	}
 	err = errors.Join(err, p.save(e.Figures, out))
 	if err != nil {
 		advice := ""
-		if errors.Is(err, syscall.ECONNREFUSED) && len(e.Figures.Phases) == 0 {
+		switch {
+		case len(e.Figures.Phases) > 0:
+		case errors.Is(err, io.EOF):
+			advice = "; is the port one of the " + e.Protocol.String() + " protocol, and one that does not encrypt?"
+		case errors.Is(err, syscall.ECONNREFUSED):
 			advice = "; is a server running there? --server says where to look, and --spawn starts one"
 		}
 		return cli.Failed("load %s: %s (seed %d)%s", s.Name(), err, e.Seed, advice)
