@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 
@@ -18,6 +19,12 @@ const markName = "restoring"
 
 // MarkPath returns the path of the file that is in a data directory while a restore into it is not finished.
 func MarkPath(dataDir string) string { return path.Join(dataDir, markName) }
+
+// IsBackup reports whether a directory has a whole backup, perhaps with a newer one under way.
+func IsBackup(dir string) bool {
+	_, err := os.Lstat(path.Join(dir, manifestName))
+	return err == nil
+}
 
 // Restored says what a restore has brought back.
 type Restored struct {

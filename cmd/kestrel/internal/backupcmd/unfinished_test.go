@@ -34,6 +34,19 @@ func TestBackupUnfinished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if code, _, errs := clitest.RunToEnd(t, "backup", "--stopped", "--data-dir", data, "--output", output); code != cli.ExitOK {
+		t.Errorf("a backup = %d: %s", code, errs)
+	}
+	for _, args := range [][]string{ // a backup has files of other names, and looked like an empty data directory
+		{"backup", "--stopped", "--output", data + "-again"}, {"journal", "verify"}, {"journal", "inspect"}, {"journal", "repair"},
+		{"journal", "export", "--all", "--output", data + "-old"}, clitest.ServeArgs(),
+	} {
+		code, _, errs := clitest.RunToEnd(t, append(args, "--data-dir", output)...)
+		if code != cli.ExitFailed {
+			t.Errorf("kestrel %s of a backup = %d, want %d", args, code, cli.ExitFailed)
+		}
+		clitest.WantText(t, errs, output+" is a backup, and no data directory")
+	}
 	code, _, errs := clitest.RunToEnd(t, "backup", "--stopped", "--data-dir", data, "--output", data)
 	if code != cli.ExitFailed {
 		t.Errorf("a backup into its own data directory = %d, want %d", code, cli.ExitFailed)

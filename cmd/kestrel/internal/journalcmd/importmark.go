@@ -71,8 +71,13 @@ func (m *importMark) goal(name string) (importGoal, bool) {
 	return importGoal{}, false
 }
 
-// checkRestored returns a *failure if a restore into the data directory was interrupted.
+// checkRestored returns a *failure if a restore into the data directory was interrupted. It also does if the directory is
+// a backup. That has files of other names, and would pass for an empty one.
 func checkRestored(dataDir string) error {
+	if backup.IsBackup(dataDir) {
+		return cli.Failed("%s is a backup, and no data directory: 'kestrel restore %s --data-dir DATA' makes one of it,"+
+			" and 'kestrel restore %s --check' says whether it is sound", dataDir, dataDir, dataDir)
+	}
 	if fileExists(backup.MarkPath(dataDir)) {
 		return cli.Failed("a restore of a backup into the data directory %s was interrupted: run 'kestrel restore' of it"+
 			" again; it begins anew", dataDir)
