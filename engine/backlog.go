@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
@@ -27,7 +28,7 @@ import (
 //
 //	B1  count is that of behind and leaving; onDisk is the count of behind. So are bytes, beside those of unsized.
 //	B2  Unless the queue is in read-behind, count is zero, and leaving and recent are empty.
-//	B3  Ids rise from the window over behind and leaving to recent.
+//	B3  Ids rise from the window over behind and leaving to recent, and from run to run.
 //	B4  Every item in the window with an id up to the queue's writtenTo is in a run of runs; an
 //	    item that is not in memory is in one too.
 //	B5  Up to the queue's spilledTo the runs are synced, and the journal says so. What is behind
@@ -82,6 +83,7 @@ type backlog struct {
 	back        bool          // that has come back into the window, and is to leave again
 	thin        bool          // a run may be to be written again without what is gone
 	thinAt      Time          // none is before
+	thinFrom    uint64        // runs with lower ids alone have been looked at
 	recordDue   bool          // what is written is to be synced and recorded at the next opportunity
 
 	queuedSpill, queuedFill, queuedRecord bool // on the spool's lists
@@ -126,7 +128,7 @@ func (q *queue) outgrows(n int) bool {
 func (e *Engine) needBacklog(q *queue) *backlog {
 	if q.backlog == nil {
 		q.backlog = &backlog{}
-		e.spool.register(q)
+		e.spool.register(e.spool.queues, q)
 	}
 	return q.backlog
 }
@@ -229,25 +231,35 @@ func (q *queue) coming() bool { return q.backlog != nil && q.backlog.count > 0 }
 // retire moves runs from which every item was handed out to spent, for reclaim. A run that still takes items, or is
 // about to, stays.
 func (e *Engine) retire(q *queue) {
-	b, head := q.backlog, q.headID()
-	for len(b.runs) > 0 && b.runs[0] != b.growing && !b.runs[0].busy && b.runs[0].written.LastID < head {
-		b.spent = append(b.spent, b.runs[0])
-		b.runs = append(b.runs[:0], b.runs[1:]...)
+	b, head, n := q.backlog, q.headID(), 0
+	for n < len(b.runs) && b.runs[n] != b.growing && !b.runs[n].busy && b.runs[n].written.LastID < head {
+		n++
+	}
+	if n > 0 {
+		b.spent = append(b.spent, b.runs[:n]...)
+		clear(b.runs[:n])
+		b.runs = b.runs[n:]
 		e.spool.wantRecord(q)
 	}
 	b.gone.RemoveBelow(head)
 }
 
+// runsFrom returns the runs that have items from one on.
+func (b *backlog) runsFrom(id uint64) []*run {
+	i, _ := slices.BinarySearchFunc(b.runs, id, func(r *run, id uint64) int { return cmp.Compare(r.written.LastID, id) })
+	return b.runs[i:]
+}
+
 // contains reports whether id, which lives, is that of an item in a run.
 func (b *backlog) contains(id uint64) bool {
-	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.written.Contains(id) })
+	from := b.runsFrom(id)
+	return len(from) > 0 && from[0].written.Contains(id)
 }
 
 // unload drops the window of a queue in read-behind from memory; it can be read again.
 func (e *Engine) unload(q *queue) {
 	b, w := q.backlog, &q.window
-	at := slices.IndexFunc(b.runs, func(r *run) bool { return r.written.LastID >= w.FirstID })
-	b.next = runs.At(b.runs[at], w.FirstID)
+	b.next = runs.At(b.runsFrom(w.FirstID)[0], w.FirstID)
 	b.nextID = w.FirstID
 	b.count, b.bytes, b.onDisk = b.count+w.Count, b.bytes+w.Bytes, b.onDisk+w.Count
 	w.Clear(&q.shard.pool)
@@ -353,6 +365,7 @@ type run struct {
 	// extended says that items that are not plain may be in it.
 	extended bool
 	thin     thinning
+	removed  bool // the file; of a spent run
 	// broken says that a sync failed: what is written and not recorded can be read for now, and is
 	// to be written elsewhere.
 	broken bool

@@ -127,27 +127,27 @@ func (b *Backup) begin() (err error) {
 // withheld. All others are not in the journal yet, and may go again.
 func (b *Backup) addRuns() error {
 	e := b.e
-	recorded := make(map[string]int64)
+	recorded := make(map[uint64]int64)
 	e.spool.each(func(_ *queue, backlog *backlog) {
 		for _, r := range slices.Concat(backlog.runs, backlog.spent) {
-			recorded[r.Path] = r.recorded.End
+			recorded[r.ID.Number] = r.recorded.End
 		}
 		for _, m := range append(slices.Clone(backlog.spentMarks), backlog.marks) {
 			if m != nil {
-				recorded[m.Path] = m.end
+				recorded[m.ID.Number] = m.end
 			}
 		}
 	})
 	e.spool.eachHidden(func(_ *queue, h *hiddenRuns) {
 		for _, r := range h.Runs() {
 			if !r.IsWriting() {
-				recorded[r.Path] = r.End
+				recorded[r.ID.Number] = r.End
 			}
 		}
 	})
 	e.spool.mu.Lock()
 	for _, f := range e.spool.spent {
-		recorded[f.Path] = 0
+		recorded[f.ID.Number] = 0
 	}
 	e.spool.mu.Unlock()
 	names, err := e.fs.List(e.spool.dir)
@@ -158,7 +158,7 @@ func (b *Backup) addRuns() error {
 	for _, name := range names {
 		f := BackupFile{Name: path.Join("backlog", name), path: path.Join(e.spool.dir, name)}
 		number, ok := runs.ParseName(name)
-		size, known := recorded[f.path]
+		size, known := recorded[number]
 		if !ok || !known && !e.withheld.runs[number] {
 			continue
 		}

@@ -164,13 +164,17 @@ func (e *Engine) forget(q *queue) LSN {
 // journal is synced up to end: out of the others an item is moving. The caller holds recordMu, so q cannot enter the
 // journal.
 func (e *Engine) forgo(q *queue, spent []*run) (free []*run, end LSN) {
-	sh := q.shard
+	sh, k := q.shard, keeping{e: e, q: q}
+	for _, r := range spent { // what is recorded of them changes with recordMu held alone
+		if r.recorded.Count > 0 {
+			k.ids.AddRange(r.recorded.IDs())
+		}
+	}
 	sh.mu.Lock()
 	if !q.inJournal() || len(spent) == 0 {
 		sh.mu.Unlock()
 		return spent, e.journal.End()
 	}
-	k := keeping{leaving: leaving{runs: slices.Clone(spent)}, e: e, q: q}
 	q.keeping = &k.leaving
 	t := telling{e: e, q: q, number: q.number, yield: func(int64) bool { e.pause(); return true }}
 	sh.mu.Unlock()
@@ -182,37 +186,44 @@ func (e *Engine) forgo(q *queue, spent []*run) (free []*run, end LSN) {
 		sh.mu.Unlock()
 		e.pause()
 	}
+	free = slices.DeleteFunc(spent, func(r *run) bool { return k.stay.Count(r.recorded.IDs()) > 0 })
 	var wanted idset.Set
-	sh.mu.Lock()
-	for _, r := range k.runs {
-		for _, ids := range r.recorded.IDs().Minus(q.thinnedFrom(r)) {
-			wanted = wanted.Add(ids)
+	for some := range slices.Chunk(free, checkpointRecords) {
+		sh.mu.Lock()
+		for _, r := range some {
+			for _, ids := range r.recorded.IDs().Minus(q.thinnedFrom(r)) {
+				wanted = wanted.Add(ids)
+			}
 		}
+		sh.mu.Unlock()
+		e.pause()
 	}
+	sh.mu.Lock()
 	gone := q.beginGone(true)
 	sh.mu.Unlock()
 	all := gone.end()
 	for _, ids := range wanted {
 		t.ranges(all.Within(ids))
 	}
-	return k.runs, e.journal.End()
+	return free, e.journal.End()
 }
 
 // keeping records in pieces what lives of runs whose files are to go.
 type keeping struct {
 	leaving
-	e  *Engine
-	q  *queue
-	at readCursor
+	e    *Engine
+	q    *queue
+	at   readCursor
+	stay idset.Bitmap // ids of items that are on their way to another queue: the runs that have them stay
 }
 
-// needs reports whether a read is to be recorded. A run out of which an item is on its way to another queue stays.
+// needs reports whether a read is to be recorded.
 func (k *keeping) needs(r *read) bool {
-	if r.state == readMoving {
-		k.runs = slices.DeleteFunc(k.runs, r.liesIn)
+	if r.state == readMoving && k.has(r) {
+		k.stay.Add(r.item.ID)
 		return false
 	}
-	return slices.ContainsFunc(k.runs, r.liesIn)
+	return k.has(r)
 }
 
 // piece is a part of forgo of a batch of items. It reports whether there may be more.
@@ -239,8 +250,7 @@ func (k *keeping) piece() (more bool) {
 			return true
 		}
 		it := q.aside.Item(r)
-		in := func(o *run) bool { return o.recorded.Count > 0 && o.recorded.Contains(it.ID) }
-		if seen++; q.aside.Segment(r) != 0 || !slices.ContainsFunc(k.runs, in) {
+		if seen++; q.aside.Segment(r) != 0 || !k.ids.Has(it.ID) {
 			continue
 		}
 		bytes += int(pinSize(len(it.Data)))

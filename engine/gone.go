@@ -201,10 +201,10 @@ func (q *queue) recordedRuns() (runs []*run) {
 
 // thinnedFrom returns the ids of the runs that have taken the place of r, as the journal says.
 func (q *queue) thinnedFrom(r *run) (ids idset.Set) {
-	if q.backlog == nil {
-		return nil
-	}
-	for _, o := range q.backlog.runs {
+	for _, o := range q.backlog.runsFrom(r.recorded.FirstID) {
+		if o.written.FirstID > r.recorded.LastID {
+			break
+		}
 		if o.ID.Number > r.ID.Number && o.recorded.End > 0 {
 			ids = ids.Add(o.recorded.IDs())
 		}

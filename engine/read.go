@@ -2,8 +2,8 @@ package engine
 
 import (
 	"math/bits"
-	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 )
@@ -329,20 +329,18 @@ func (r *read) letGo() {
 	}
 }
 
-// liesIn reports whether the place of the item of r is in a run.
-func (r *read) liesIn(o *run) bool {
-	return r.pinned == 0 && o.recorded.Count > 0 && o.recorded.Contains(r.item.ID)
-}
-
-// leaving is runs whose files are to go, and reads in them that move meanwhile, and might be passed over.
+// leaving is the ids of runs whose files are to go, and reads in them that move meanwhile, and might be passed over.
 type leaving struct {
-	runs []*run
+	ids  idset.Bitmap
 	late []ReadRef
 }
 
+// has reports whether the place of the item of r is in one of the runs.
+func (l *leaving) has(r *read) bool { return r.pinned == 0 && l.ids.Has(r.item.ID) }
+
 // note has a read looked at again that goes to another list. The caller holds the shard's mutex.
 func (l *leaving) note(r *read) {
-	if slices.ContainsFunc(l.runs, r.liesIn) {
+	if l.has(r) {
 		l.late = append(l.late, ReadRef{r, r.id})
 	}
 }

@@ -26,7 +26,7 @@ func (s *spool) record(q *queue) {
 		return
 	}
 	s.e.retire(q) // what was removed by its id has not been popped
-	due, all := b.recordDue, slices.Clone(b.runs)
+	due, all := b.recordDue, slices.DeleteFunc(slices.Clone(b.runs), func(r *run) bool { return r.writer == nil && !r.broken })
 	b.recordDue = false
 	q.shard.mu.Unlock()
 	for _, r := range all { // oldest first: what is recorded leaves no gap
@@ -89,7 +89,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	if r.busy {
+	if b := q.backlog; r.busy || b != nil && b.growing == r {
 		return false // addBatch or putBack asks again
 	}
 	if r.writer != nil {
@@ -205,19 +205,9 @@ func (s *spool) writeSynced(q *queue, b *backlog) error {
 		return err
 	}
 	for _, r := range all { // the next round makes others
-		s.closeEnded(q, b, r)
-	}
-	return nil
-}
-
-// closeEnded closes the writer of a run of q that is synced, if it grows no more.
-func (s *spool) closeEnded(q *queue, b *backlog, r *run) {
-	q.shard.mu.Lock()
-	ended := r != b.growing
-	q.shard.mu.Unlock()
-	if ended {
 		s.closeWriter(q, r)
 	}
+	return nil
 }
 
 // syncRuns makes runs durable, whether they were meant to be or not. Those that are recorded to
@@ -266,9 +256,8 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh.mu.Lock()
 	spent := slices.Clone(b.spent)
 	sh.mu.Unlock()
-	for _, r := range spent { // the journal may have to wait; their descriptors need not
-		s.closeWriter(q, r)
-	}
+	// The journal may have to wait; their descriptors need not.
+	spent = slices.DeleteFunc(spent, func(r *run) bool { return !s.closeWriter(q, r) })
 	if s.e.backing.runs.Load() {
 		return nil // tend asks again
 	}
@@ -277,17 +266,15 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 		return err
 	}
 	for _, r := range spent {
-		if !s.closeWriter(q, r) {
-			continue
-		}
 		s.closeReader(r.File)
 		if err := s.removeFile(r.Path); err != nil {
 			return err
 		}
-		sh.mu.Lock()
-		b.spent = slices.DeleteFunc(b.spent, func(o *run) bool { return o == r })
-		sh.mu.Unlock()
+		r.removed = true
 	}
+	sh.mu.Lock()
+	b.spent = slices.DeleteFunc(b.spent, func(r *run) bool { return r.removed })
+	sh.mu.Unlock()
 	if err := s.removeMarks(q, b); err != nil {
 		return err
 	}

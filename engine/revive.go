@@ -117,7 +117,7 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 	if m != nil {
 		if live.backlog == nil { // the file is dropped from there
 			live.backlog = &backlog{}
-			r.e.spool.register(live)
+			r.e.spool.register(r.e.spool.queues, live)
 		}
 		live.backlog.marks = m
 	}
@@ -188,7 +188,7 @@ func (r *revival) restore(q *queue, from *replay.Queue) error {
 			b.gone.AddRange(ids)
 		}
 		q.backlog = b
-		r.e.spool.register(q)
+		r.e.spool.register(r.e.spool.queues, q)
 	}
 	return r.restoreKept(q, from)
 }

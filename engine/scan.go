@@ -274,11 +274,11 @@ func (w *Scan) onDisk() bool {
 	b := w.queue.backlog
 	for b.onDisk > 0 {
 		from := max(w.next, b.nextID)
-		r := b.runFrom(from)
-		if r == nil {
+		behind := b.runsFrom(from)
+		if len(behind) == 0 {
 			return true
 		}
-		if w.file != r.File || from < w.readFrom || from > w.tag.LastID {
+		if w.file != behind[0].File || from < w.readFrom || from > w.tag.LastID {
 			if w.takeExtras(from) {
 				w.waits = true
 			}
@@ -345,16 +345,6 @@ func (s *spool) readExtras(w *Scan) error {
 	return nil
 }
 
-// runFrom returns the first run that has an item from one on; nil if none has.
-func (b *backlog) runFrom(id uint64) *run {
-	for _, r := range b.runs {
-		if r.written.LastID >= id {
-			return r
-		}
-	}
-	return nil
-}
-
 // readFrame reads the frame that a Scan goes on with, unless it needs none any more.
 func (s *spool) readFrame(w *Scan) error {
 	s.readMu.Lock()
@@ -365,15 +355,16 @@ func (s *spool) readFrame(w *Scan) error {
 	q := w.queue
 	q.shard.mu.Lock()
 	b := q.backlog
-	var r *run
+	var behind []*run
 	if b != nil && b.onDisk > 0 {
 		w.readFrom = max(w.next, b.nextID)
-		r = b.runFrom(w.readFrom)
+		behind = b.runsFrom(w.readFrom)
 	}
-	if r == nil {
+	if len(behind) == 0 {
 		q.shard.mu.Unlock()
 		return nil
 	}
+	r := behind[0]
 	file, end, first, last := r.File, r.written.End, r.written.FirstID, r.written.LastID
 	q.shard.mu.Unlock()
 	offset := w.behind

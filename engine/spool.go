@@ -131,11 +131,11 @@ func (s *spool) runIO(q *queue) segment.IO {
 	return segment.Direct
 }
 
-// register notes that q has a backlog. The caller holds the shard's mutex.
-func (s *spool) register(q *queue) {
+// register takes q into one of the two tables. The caller holds the shard's mutex.
+func (s *spool) register(table map[*queue]struct{}, q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queues[q] = struct{}{}
+	table[q] = struct{}{}
 }
 
 // unregister takes q out of one of the two tables.
@@ -182,9 +182,7 @@ func (s *spool) wantRecord(q *queue) {
 // registerHidden has the spool tend the hidden runs of q. The caller holds the shard's mutex.
 func (s *spool) registerHidden(q *queue) {
 	q.aside.hidden.registered = true
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hiders[q] = struct{}{}
+	s.register(s.hiders, q)
 }
 
 // eachHidden calls f for every queue with hidden runs, with its shard locked.

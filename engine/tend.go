@@ -24,8 +24,7 @@ func (s *spool) tend() {
 		if b.leaving.Count > 0 {
 			s.wantSpill(q)
 		}
-		b.thin = s.lookThin(q, b)
-		if b.thin || b.recordDue || len(b.spent)+len(b.spentMarks) > 0 || b.marks != nil && len(b.runs) == 0 {
+		if b.recordDue || len(b.spent)+len(b.spentMarks) > 0 || b.marks != nil && len(b.runs) == 0 {
 			s.wantRecord(q)
 		}
 		if b.failed != nil && !runs.IsDamage(b.failed) {
@@ -35,6 +34,9 @@ func (s *spool) tend() {
 			}
 		}
 	})
+	for _, q := range s.all(s.queues) {
+		s.lookThin(q)
+	}
 }
 
 // unrecorded reports whether runs hold items that the journal still has to vouch for.
@@ -89,14 +91,16 @@ func (s *spool) removeSpent() error {
 	if err := s.e.journal.Sync(s.e.journal.End()); err != nil {
 		return err
 	}
-	for _, f := range spent {
+	var err error
+	for i, f := range spent {
 		s.closeReader(f)
-		if err := s.removeFile(f.Path); err != nil {
-			return err
+		if err = s.removeFile(f.Path); err != nil {
+			spent = spent[:i]
+			break
 		}
-		s.mu.Lock()
-		s.spent = slices.DeleteFunc(s.spent, func(o runs.File) bool { return o == f })
-		s.mu.Unlock()
 	}
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent = slices.Delete(s.spent, 0, len(spent))
+	return err
 }

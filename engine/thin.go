@@ -21,28 +21,14 @@ const (
 	thinShare, thinQuietShare, quietTends = 2, 4, 10
 	// thinRetry is how long a queue is left alone in which that failed.
 	thinRetry = 10 * time.Second
-	// leavePiece is how many keys are forgotten before the shard is unlocked.
-	leavePiece = 256
+	// leavePiece is how many keys are forgotten, and thinPiece how many runs looked at, before the shard is unlocked.
+	leavePiece, thinPiece = 256, 1024
 )
 
 // thinning is what a run knows of what is gone of it. The shard's mutex guards it.
 type thinning struct {
 	gone  uint64 // of its items, when tend looked last
 	quiet int    // looks since that changed
-}
-
-// goneOf is how many items of r are gone that its file has.
-func (b *backlog) goneOf(r *run) uint64 {
-	ids := r.written.IDs()
-	return goneOfThem(b.gone.Count(ids), r)
-}
-
-// goneOfThem is how many items of the file of r are gone, if so many ids of its range are. Some ids belong to no item
-// in it.
-func goneOfThem(gone uint64, r *run) uint64 {
-	ids := r.written.IDs()
-	left := ids.Last - ids.First + 1 - uint64(r.written.Count)
-	return max(gone, left) - left
 }
 
 // mayThin reports whether nothing of r has been read, or is being written, and the journal has all of it.
@@ -52,28 +38,36 @@ func (q *queue) mayThin(r *run) bool {
 		r.recorded.End > 0 && r.recorded == r.written && r.written.FirstID > b.nextID && b.onDisk > 0
 }
 
-// lookThin notes what is gone of the runs of q, and reports whether one is to be written again.
-func (s *spool) lookThin(q *queue, b *backlog) (found bool) {
-	if b.gone.IsEmpty() || s.now() < b.thinAt {
-		return false
+// lookThin notes what is gone of the runs of q, in pieces, and asks for one to be written again if one is to be.
+func (s *spool) lookThin(q *queue) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	b := q.backlog
+	if b == nil || b.gone.IsEmpty() || s.now() < b.thinAt {
+		return
 	}
-	for _, r := range b.runs {
-		if !q.mayThin(r) {
-			continue
+	for i := 0; i < len(b.runs) && q.backlog == b; i++ {
+		if r := b.runs[i]; q.mayThin(r) {
+			gone := r.written.Gone(&b.gone)
+			if r.thin.quiet++; gone != r.thin.gone {
+				r.thin = thinning{gone: gone}
+			}
+			if b.isThin(r) {
+				b.thin = true
+				s.wantRecord(q)
+			}
 		}
-		if gone := b.goneOf(r); gone != r.thin.gone {
-			r.thin = thinning{gone: gone}
-		} else {
-			r.thin.quiet++
+		if i%thinPiece == thinPiece-1 {
+			q.shard.mu.Unlock()
+			s.e.opts.yield()
+			q.shard.mu.Lock()
 		}
-		found = found || b.isThin(r)
 	}
-	return found
 }
 
 // isThin reports whether enough of r is gone for it to be written again.
 func (b *backlog) isThin(r *run) bool {
-	gone, count := b.goneOf(r), uint64(r.written.Count)
+	gone, count := r.written.Gone(&b.gone), uint64(r.written.Count)
 	return gone*thinShare >= count || r.thin.quiet >= quietTends && gone*thinQuietShare >= count
 }
 
@@ -83,7 +77,7 @@ func (s *spool) recordAndThin(q *queue) {
 	s.thinOut(q)
 }
 
-// thinOut writes one run of q again, if one is to be, and asks for the next.
+// thinOut writes one run of q again, if one of a piece is to be, and asks for the next.
 func (s *spool) thinOut(q *queue) {
 	q.shard.mu.Lock()
 	b := q.backlog
@@ -91,13 +85,20 @@ func (s *spool) thinOut(q *queue) {
 		q.shard.mu.Unlock()
 		return
 	}
-	b.thin = false
-	i := slices.IndexFunc(b.runs, func(r *run) bool { return q.mayThin(r) && b.isThin(r) })
+	some := b.runsFrom(b.thinFrom)
+	b.thin = len(some) > thinPiece
+	some = some[:min(len(some), thinPiece)]
+	i := slices.IndexFunc(some, func(r *run) bool { return q.mayThin(r) && b.isThin(r) })
 	if i < 0 {
+		if b.thinFrom = 0; b.thin {
+			b.thinFrom = some[len(some)-1].written.LastID + 1
+			s.wantRecord(q)
+		}
 		q.shard.mu.Unlock()
 		return
 	}
-	job := thinJob{q: q, b: b, run: b.runs[i], epoch: b.epoch, io: s.runIO(q), seed: q.keySeed()}
+	b.thin, b.thinFrom = false, some[i].written.LastID+1
+	job := thinJob{q: q, b: b, run: some[i], epoch: b.epoch, io: s.runIO(q), seed: q.keySeed()}
 	b.beginThin(&job)
 	q.shard.mu.Unlock()
 	err := s.thinRun(&job)
@@ -107,7 +108,7 @@ func (s *spool) thinOut(q *queue) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if err != nil {
-		b.thinAt = s.now().After(thinRetry)
+		b.thinAt, b.thinFrom = s.now().After(thinRetry), 0
 	} else if q.backlog == b && !q.deleted {
 		b.thin = true
 		s.wantRecord(q)
@@ -140,7 +141,7 @@ func (s *spool) thinRun(job *thinJob) error {
 	reader := runs.NewReader(s.fs, s.e.newReadAhead(), 1)
 	defer reader.Close()
 	fresh, err := (*run)(nil), error(nil)
-	if r := job.run; uint64(r.written.Count) > job.goneNow() {
+	if r := job.run; uint64(r.written.Count) > r.written.Gone(&job.gone) {
 		fresh, err = s.writeThinned(job, reader)
 	} else if job.seed != nil || job.unsized.Count(r.written.IDs()) > 0 {
 		err = reader.Each(r.File, r.written.End, job.drop)
@@ -174,11 +175,6 @@ func (job *thinJob) drop(it Item) {
 	if job.seed != nil && it.HasKey() {
 		job.left = append(job.left, keyindex.Entry{Hash: job.seed.Hash(it.Key()), ID: it.ID})
 	}
-}
-
-// goneNow is how many items of the file of a job were gone when it began.
-func (job *thinJob) goneNow() uint64 {
-	return goneOfThem(job.gone.Count(job.run.written.IDs()), job.run)
 }
 
 // writeThinned makes the new file of a job, and syncs it.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -277,6 +278,8 @@ func (b *backlog) verify(q *queue, seen map[uint64]string, broken func(string, .
 		return broken("B7: item %d lives, and a file says that it is gone", b.marks.saysGone(q, seen))
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
+	case !slices.IsSortedFunc(b.runs, func(r, before *run) int { return cmp.Compare(r.written.FirstID, before.written.LastID+1) }):
+		return broken("B3: the ids of a run do not follow those of the run before")
 	}
 	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.Run) && b.next.ID <= b.next.Run.written.LastID {
 		return broken("B4: the next run is not among the %d runs", len(b.runs))

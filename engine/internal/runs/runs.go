@@ -92,6 +92,12 @@ type State struct {
 // IDs is the range of its items' ids.
 func (s State) IDs() idset.Range { return idset.Between(s.FirstID, s.LastID) }
 
+// Gone is how many items of the run are gone, if the ids in a set are. Some ids belong to no item in it.
+func (s State) Gone(gone *idset.Bitmap) uint64 {
+	left := s.LastID - s.FirstID + 1 - uint64(s.Count)
+	return max(gone.Count(s.IDs()), left) - left
+}
+
 // Plausible reports whether there can be such a run.
 func (s State) Plausible() bool {
 	return s.FirstID > 0 && s.FirstID <= s.LastID && s.LastID < math.MaxUint64 && s.Count > 0 &&

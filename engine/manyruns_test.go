@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+)
+
+// A queue may have many thousands of runs: with many queues in read-behind, each run ends when another queue's is to
+// grow. These tests see that nobody goes through all of them with the shard locked.
+
+// withRuns puts items to a queue and writes them to n runs, one to each, which is all that the queue has.
+func withRuns(t *testing.T, e *Engine, name string, n int) *queue {
+	t.Helper()
+	for i := range n {
+		mustPut(t, e, name, fmt.Sprint("item ", i))
+		q := e.shardOf([]byte(name)).queues[name]
+		e.spillAll(q, true)
+		e.spool.spill(e.spool.spills.Take())
+		e.spool.endRun(q)
+		spoolSome(e, 1<<20)
+	}
+	q := e.shardOf([]byte(name)).queues[name]
+	if got := len(q.backlog.runs); got != n {
+		t.Fatalf("the queue has %d runs, want %d", got, n)
+	}
+	return q
+}
+
+// fakeRuns are n runs of ten items each, from item 11 on.
+func fakeRuns(n int) (all []*run) {
+	for i := range n {
+		state := runs.State{Count: 10, FirstID: uint64(i+1)*10 + 1, LastID: uint64(i+2) * 10, End: 100}
+		all = append(all, &run{written: state, recorded: state})
+	}
+	return all
+}
+
+// TestRunsAreFoundByTheirIDs tests that who looks for the run of an item does not look at all before it.
+func TestRunsAreFoundByTheirIDs(t *testing.T) {
+	const n = 1000
+	b := &backlog{runs: fakeRuns(n)}
+	clear(b.runs[:n/2]) // who looks at one of them fails
+	for id := uint64(n/4*3)*10 + 31; id <= (n+1)*10; id++ {
+		if !b.contains(id) {
+			t.Fatalf("item %d is in no run", id)
+		}
+	}
+	if b.contains((n+1)*10 + 1) {
+		t.Error("an item behind all runs is in one")
+	}
+}
+
+// TestRetireMovesNoRuns tests that runs which have been read leave the list at once, without the others moving.
+func TestRetireMovesNoRuns(t *testing.T) {
+	e, _ := newQuiet(t)
+	mustPut(t, e, "q", "x")
+	q := e.shardOf([]byte("q")).queues["q"]
+	const n, read = 100, 60
+	was := q.nextID
+	b := &backlog{runs: fakeRuns(n)}
+	q.backlog, q.window.FirstID = b, (read+1)*10+1
+	last := &b.runs[n-1]
+	e.retire(q)
+	if len(b.runs) != n-read || len(b.spent) != read || b.spent[read-1].written.LastID != (read+1)*10 {
+		t.Errorf("%d runs are left and %d spent, want %d and %d", len(b.runs), len(b.spent), n-read, read)
+	}
+	if &b.runs[len(b.runs)-1] != last {
+		t.Error("the runs that are left have moved")
+	}
+	q.backlog, q.window.FirstID = nil, was-1
+	e.spool.records.Take()
+}
+
+// TestThinPieces tests that a look at what is gone of many runs lets others in, and that what they do meanwhile is
+// heeded.
+func TestThinPieces(t *testing.T) {
+	pieces := 0
+	var q *queue
+	o := testOptions(newFS(), tiny)
+	o.yield = func() {
+		pieces++
+		q.shard.mu.Lock() // fails unless it is unlocked
+		defer q.shard.mu.Unlock()
+		if pieces == 2 {
+			q.backlog = nil
+		}
+	}
+	e := openQuiet(t, o)
+	mustPut(t, e, "q", "x")
+	q = e.shardOf([]byte("q")).queues["q"]
+	b := &backlog{runs: fakeRuns(5000)}
+	b.gone.Add(35)
+	q.backlog = b
+	e.spool.register(e.spool.queues, q)
+	defer e.spool.unregister(e.spool.queues, q)
+	e.spool.tend()
+	if pieces != 2 {
+		t.Errorf("a look at 5000 runs lets others in %d times before the backlog has gone, want 2", pieces)
+	}
+}
+
+// TestThinFromRun tests that runs are written again one after the other, each search going on behind the one before.
+func TestThinFromRun(t *testing.T) {
+	e, _ := newQuiet(t, tiny)
+	var q *queue
+	const n = 40
+	for i := range n {
+		putMany(t, e, "q", 4*i, 4)
+		q = e.shardOf([]byte("q")).queues["q"]
+		e.spillAll(q, true)
+		e.spool.spill(e.spool.spills.Take())
+		e.spool.endRun(q)
+		spoolSome(e, 1<<20)
+	}
+	for id := uint64(9); id <= 4*n; id += 2 {
+		if _, err := e.Remove(Now(), []byte("q"), "", Which{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.spool.tend()
+	spoolAll(e)
+	for i, r := range q.backlog.runs {
+		if gone := r.written.Gone(&q.backlog.gone); gone > 0 && q.mayThin(r) {
+			t.Errorf("%d items of run %d are gone, and it was not written again", gone, i)
+		}
+	}
+	if q.backlog.thin || q.backlog.thinFrom != 0 {
+		t.Error("the next search does not begin with the first run")
+	}
+	verify(t, e)
+}
+
+// TestForgoManyRuns tests that many runs go in pieces after a flush, that items which clients have open are kept, and
+// that all files go.
+func TestForgoManyRuns(t *testing.T) {
+	pieces := 0
+	o := testOptions(newFS(), tiny)
+	o.yield = func() { pieces++ }
+	e := openQuiet(t, o)
+	const n, reads = 3*checkpointRecords + 20, 10
+	q := withRuns(t, e, "q", n)
+	for range reads {
+		mustOpen(t, e, "q")
+	}
+	if _, err := e.Flush(Now(), []byte("q"), ""); err != nil {
+		t.Fatal(err)
+	}
+	pieces = 0
+	e.spool.record(q)
+	if want := n / checkpointRecords; pieces < want {
+		t.Errorf("%d runs go in %d pieces, want %d at least", n, pieces, want)
+	}
+	if files := runFiles(e.opts.FS.(interface{ Paths() []string })); len(files) != 0 {
+		t.Errorf("%d files are left", len(files))
+	}
+	verify(t, e)
+	if left := kill(t, e).items("q"); left != reads {
+		t.Errorf("%d items are there after a restart, want the %d that were open", left, reads)
+	}
+}
+
+// TestUnthinned tests that what a run names is looked for among the runs that overlap it alone.
+func TestUnthinned(t *testing.T) {
+	const n = 1000
+	q := &queue{backlog: &backlog{runs: fakeRuns(n)}}
+	for i, r := range q.backlog.runs {
+		r.ID.Number = uint64(n + i)
+	}
+	old := *q.backlog.runs[n-10]
+	old.ID.Number = 1
+	q.backlog.runs[n-10].recorded.FirstID += 2
+	clear(q.backlog.runs[:n/2]) // who looks at one of them fails
+	ids := old.recorded.IDs()
+	if got := ids.Minus(q.thinnedFrom(&old)); len(got) != 1 || got[0] != idset.Between(ids.First, ids.First+1) {
+		t.Errorf("no run has %v of %v, want the first two", got, ids)
+	}
+}
