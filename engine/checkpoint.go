@@ -32,9 +32,9 @@ func (e *Engine) recordState() iter.Seq[int64] {
 // on.
 func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	t := telling{e: e, q: q, yield: yield}
-	hiding := q.hiddenRuns()
 	q.shard.mu.Lock()
 	t.number = q.number
+	hiding := q.hiddenRuns()
 	var runs []*run
 	if !q.crossing || q.spilled { // else enterBacklog is to record them, behind what is gone
 		runs = q.recordedRuns()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
@@ -109,8 +110,9 @@ func (at *readCursor) look(q *queue, s *marks.Staying, batch int) (more bool) {
 // what lives, an id is noted when the walk comes to it, or when its item goes to another place meanwhile.
 type goneWalk struct {
 	marks.Gone
-	q  *queue
-	at readCursor
+	q    *queue
+	at   readCursor
+	runs []*hidden.Run // what is on disk alone in them is still to be noted
 }
 
 // beginGone begins to look for what is gone of q, if anybody needs to know. The caller holds the shard's mutex, and
@@ -122,6 +124,7 @@ func (q *queue) beginGone(needed bool) *goneWalk {
 	}
 	if !w.IsEmpty() {
 		q.walks = append(q.walks, &w.Live)
+		w.runs = q.hiddenRuns()
 	}
 	return w
 }
@@ -139,6 +142,12 @@ func (w *goneWalk) end() idset.Bitmap {
 // piece looks at a batch of items that live, and reports whether there may be more.
 func (w *goneWalk) piece() (more bool) {
 	q, seen := w.q, 0
+	for ; len(w.runs) > 0; w.runs = w.runs[1:] {
+		if seen += readBatch / 64; seen > readBatch {
+			return true
+		}
+		w.Hidden = append(w.Hidden, w.runs[0].DiskIDs().Clone())
+	}
 	w.at.clears = q.clears
 	for r := range w.at.reads(q, &q.returned, &q.open, &q.moving) {
 		if seen++; seen > readBatch {
@@ -151,11 +160,6 @@ func (w *goneWalk) piece() (more bool) {
 			return true
 		}
 		w.Live.Add(q.aside.ID(r))
-	}
-	if q.aside != nil { // items go to hidden runs unnoted
-		for _, r := range q.aside.hidden.Runs() {
-			w.Hidden = append(w.Hidden, r.DiskIDs().Clone())
-		}
 	}
 	q.walks = slices.DeleteFunc(q.walks, func(live *idset.Bitmap) bool { return live == &w.Live })
 	return false

@@ -55,10 +55,8 @@ func (q *queue) livesInRun(id uint64) *hidden.Run {
 	return nil
 }
 
-// hiddenRuns returns the hidden runs of q. The caller does not hold the shard's mutex.
+// hiddenRuns returns the hidden runs of q.
 func (q *queue) hiddenRuns() []*hidden.Run {
-	q.shard.mu.Lock()
-	defer q.shard.mu.Unlock()
 	if q.aside == nil {
 		return nil
 	}

@@ -249,6 +249,7 @@ func (s *spool) unload(job *hideJob) {
 				continue
 			}
 			size := len(q.aside.Item(ref).Data)
+			q.noteTaken(id, false)
 			q.dropAside(ref)
 			h.Unload(job.run, id, size)
 		}

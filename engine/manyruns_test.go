@@ -3,7 +3,9 @@ package engine
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
@@ -177,4 +179,42 @@ func TestUnthinned(t *testing.T) {
 	if got := ids.Minus(q.thinnedFrom(&old)); len(got) != 1 || got[0] != idset.Between(ids.First, ids.First+1) {
 		t.Errorf("no run has %v of %v, want the first two", got, ids)
 	}
+}
+
+// TestGoneBesideManyHiddenRuns tests that who looks for what is gone of a queue takes the ids of its files of delayed
+// items in pieces, and that items which go to such a file meanwhile are not taken for gone.
+func TestGoneBesideManyHiddenRuns(t *testing.T) {
+	h := newHiding(t, newFS())
+	h.putMany(20, time.Hour)
+	q := h.queue()
+	walk := q.beginGone(true)
+	h.work()
+	if h.disk() != 20 {
+		t.Fatalf("%d items are on disk, want 20", h.disk())
+	}
+	if gone := walk.end(); !gone.IsEmpty() {
+		t.Errorf("items %v are gone, which went to a file meanwhile", gone.Ranges())
+	}
+	const n = 1000
+	set := &q.itemsAside().hidden
+	for i := range uint64(n) {
+		var live idset.Bitmap
+		live.Add(1000 + i)
+		set.Add(hidden.Restored(runs.File{}, hidden.Written{Frames: make([]hidden.Frame, 1)}, 0, live, 1))
+	}
+	q.nextID += 2 * n
+	walk = q.beginGone(true)
+	pieces := 0
+	for walk.piece() {
+		pieces++
+	}
+	if pieces < n/64 {
+		t.Errorf("the ids of %d files are taken in %d pieces, want %d at least", n, pieces, n/64)
+	}
+	gone := walk.Set()
+	if gone.Count(idset.Between(1000, 1000+n-1)) > 0 || !gone.Has(999) || !gone.Has(1000+n) {
+		t.Errorf("items %v are gone", gone.Ranges())
+	}
+	q.nextID -= 2 * n
+	set.DropIf(func(r *hidden.Run) bool { return r.Path == "" })
 }

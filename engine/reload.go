@@ -175,7 +175,10 @@ func (e *Engine) enterRest(q *queue, pause func()) {
 		more = e.enterSome(q, &at)
 		q.shard.mu.Unlock()
 	}
-	for _, r := range q.hiddenRuns() {
+	q.shard.mu.Lock()
+	hiding := q.hiddenRuns()
+	q.shard.mu.Unlock()
+	for _, r := range hiding {
 		e.recordHiddenAgain(q, r)
 		pause()
 	}

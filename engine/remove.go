@@ -53,10 +53,8 @@ func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 // goneBy returns what of q goes by a flush that leaves s, and whether its record is to name that; see marks.Staying.Gone.
 func (q *queue) goneBy(s *marks.Staying) (gone idset.Bitmap, named bool) {
 	var hidden []*idset.Bitmap
-	if q.aside != nil {
-		for _, r := range q.aside.hidden.Runs() {
-			hidden = append(hidden, r.DiskIDs())
-		}
+	if q.aside != nil && !s.IDs.IsEmpty() {
+		hidden = q.aside.hidden.DiskIDs()
 	}
 	return s.Gone(idset.Between(q.headID(), q.nextID-1), hidden)
 }

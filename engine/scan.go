@@ -221,9 +221,7 @@ func (w *Scan) gather() {
 	if w.match.Hidden && q.aside != nil {
 		q.aside.EachFrom(aside.Leased, w.next, add)
 		q.aside.EachFrom(aside.Delayed, w.next, add)
-		for _, r := range q.aside.hidden.Runs() {
-			r.DiskIDs().EachFrom(w.next, add)
-		}
+		q.aside.hidden.EachFrom(w.next, add)
 	}
 	w.dropHigher()
 }

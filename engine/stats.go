@@ -140,9 +140,7 @@ func (q *queue) stats(now Time) QueueStats {
 		s.Delayed, leased = q.aside.Tally(aside.Delayed).Count+disk.Count, q.aside.Tally(aside.Leased)
 		s.OpenReads += leased.Count
 		s.MemItems, s.MemBytes = s.MemItems-disk.Count, s.MemBytes-disk.Bytes
-		for _, r := range q.aside.hidden.Runs() {
-			s.BacklogBytes += r.End
-		}
+		s.BacklogBytes += q.aside.hidden.Size()
 	}
 	if b := q.backlog; b != nil {
 		s.MemItems, s.MemBytes = s.MemItems-b.count, s.MemBytes-b.bytes

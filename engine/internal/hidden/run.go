@@ -27,6 +27,7 @@ type Run struct {
 	total     int64 // items that were written
 	counted   int64 // bytes that the Set's Memory has
 	writing   bool
+	dropped   bool // it is in no Set any more
 }
 
 // NewRun is a run that is to be written: nothing lives in it yet.

@@ -2,6 +2,7 @@ package hidden
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -23,9 +24,11 @@ type Set struct {
 	Memory *atomic.Int64
 
 	runs     []*Run
-	read     map[uint64]place // where items are that live in a run, and were read back
-	mostRead int              // that there were at a time since read was made
-	counted  int64            // bytes that Memory has for read
+	fresh    []*Run            // of these, those that are being written
+	spans    idset.Spans[*Run] // of the others, by what lives in them, or did
+	read     map[uint64]place  // where items are that live in a run, and were read back
+	mostRead int               // that there were at a time since read was made
+	counted  int64             // bytes that Memory has for read
 	disk     item.Tally
 	soonest  *Run // the one whose First is the lowest; nil: none has one
 	stale    bool // soonest is to be looked for
@@ -43,6 +46,22 @@ const readSize = 36
 // Runs are the runs, in the order in which they were made. The caller does not change the list.
 func (s *Set) Runs() []*Run { return s.runs }
 
+// Size is how many bytes the files of the runs have.
+func (s *Set) Size() (n int64) {
+	for _, r := range s.runs {
+		n += r.End
+	}
+	return n
+}
+
+// DiskIDs are those of each run that are on disk alone. Nobody may change them.
+func (s *Set) DiskIDs() (all []*idset.Bitmap) {
+	for _, r := range s.runs {
+		all = append(all, &r.disk)
+	}
+	return all
+}
+
 // Disk is what is on disk alone, in all runs.
 func (s *Set) Disk() item.Tally { return s.disk }
 
@@ -52,9 +71,21 @@ func (s *Set) Read() int64 { return int64(len(s.read)) }
 // Add adds a run. What lives in it lives in no other one.
 func (s *Set) Add(r *Run) {
 	s.runs = append(s.runs, r)
+	if s.fresh = append(s.fresh, r); !r.writing {
+		s.index(r)
+	}
 	s.disk.Add(r.Disk(), 1)
 	s.stale = true
 	s.Account(r)
+}
+
+// index has r, which nothing joins any more, be found by the ids of what lives in it.
+func (s *Set) index(r *Run) {
+	s.fresh = slices.DeleteFunc(s.fresh, func(o *Run) bool { return o == r })
+	if first, ok := r.live.First(); ok {
+		last, _ := r.live.Last()
+		s.spans.Add(idset.Between(first, last), r)
+	}
 }
 
 // Drop takes out a run, in which nothing may live that matters.
@@ -62,6 +93,7 @@ func (s *Set) Drop(r *Run) { s.DropIf(func(o *Run) bool { return o == r }) }
 
 // DropIf is Drop of the runs of which gone says so.
 func (s *Set) DropIf(gone func(*Run) bool) {
+	before := len(s.runs)
 	s.runs = slices.DeleteFunc(s.runs, func(r *Run) bool {
 		if !gone(r) {
 			return false
@@ -69,7 +101,13 @@ func (s *Set) DropIf(gone func(*Run) bool) {
 		s.forget(r)
 		return true
 	})
-	s.stale = true
+	if len(s.runs) == before {
+		return
+	}
+	isDropped := func(r *Run) bool { return r.dropped }
+	s.fresh = slices.DeleteFunc(s.fresh, isDropped)
+	s.spans.DropIf(isDropped)
+	s.stale = s.stale || s.soonest != nil && s.soonest.dropped
 	s.forgetRead()
 }
 
@@ -84,7 +122,7 @@ func (s *Set) forget(r *Run) {
 		})
 	}
 	s.Memory.Add(-r.counted)
-	r.counted = 0
+	r.counted, r.dropped = 0, true
 }
 
 // Find returns the run in which the item of an id lives; nil if it lives in none.
@@ -92,7 +130,13 @@ func (s *Set) Find(id uint64) *Run {
 	if p, ok := s.read[id]; ok {
 		return p.run
 	}
-	for _, r := range s.runs {
+	for _, r := range s.fresh {
+		if r.live.Has(id) {
+			return r
+		}
+	}
+	at := idset.One(id)
+	for r := range s.spans.Of(&at) {
 		if r.live.Has(id) {
 			return r
 		}
@@ -102,12 +146,25 @@ func (s *Set) Find(id uint64) *Run {
 
 // OnDisk returns the run in which the item of an id is on disk alone; nil if it is in none.
 func (s *Set) OnDisk(id uint64) *Run {
-	for _, r := range s.runs {
-		if r.disk.Has(id) {
-			return r
-		}
+	if r := s.Find(id); r != nil && r.disk.Has(id) {
+		return r
 	}
 	return nil
+}
+
+// EachFrom calls f with ids of what is on disk alone, from one id on. Of each run they come in their order, until f
+// returns false: then f needs no higher ones of any run.
+func (s *Set) EachFrom(id uint64, f func(id uint64) bool) {
+	within := idset.Between(id, math.MaxUint64)
+	for r := range s.spans.Of(&within) {
+		r.disk.EachFrom(id, func(id uint64) bool {
+			more := f(id)
+			if !more {
+				within.Last = id
+			}
+			return more
+		})
+	}
 }
 
 // Join notes that an item that is in memory, and lives in no run, is in what is being written to r.
@@ -122,6 +179,7 @@ func (s *Set) Finish(r *Run, w Written) {
 	r.Written, r.writing = w, false
 	r.next = len(w.Frames)
 	r.low = r.next
+	s.index(r)
 	r.count()
 	s.Account(r)
 }
@@ -149,6 +207,7 @@ func (s *Set) Replace(r *Run, old []*Run, w Written) {
 	}
 	s.disk.Add(r.Disk(), 1)
 	r.Written, r.writing, r.low, r.next = w, false, 0, 0
+	s.index(r)
 	r.count()
 	s.stale = true
 	s.Account(r)
@@ -197,7 +256,7 @@ func (s *Set) offDisk(r *Run, id uint64, bytes int64) bool {
 	if r.disk.Len() == 0 || bytes > r.diskBytes {
 		bytes = r.diskBytes
 	}
-	if r.disk.Len() == 0 {
+	if r.disk.Len() == 0 && r == s.soonest {
 		s.stale = true
 	}
 	r.diskBytes -= bytes
@@ -269,20 +328,20 @@ func (s *Set) Mend(r *Run) { s.Fail(r, nil) }
 // left memory.
 func (s *Set) Retain(ids *idset.Bitmap) {
 	for _, r := range s.runs {
-		s.disk.Add(r.Disk(), -1)
 		before := int64(r.live.Len())
-		if r.live.Len() == r.disk.Len() { // as most runs: nothing of it is in memory
+		if ids.IsEmpty() || r.live.Len() == r.disk.Len() { // as most runs: nothing of it is in memory
 			r.live = idset.Bitmap{}
+		} else {
+			r.live.RemoveAll(&r.disk)
+			gone := r.live.Clone()
+			gone.RemoveAll(ids)
+			r.live.RemoveAll(&gone)
 		}
-		r.live.RemoveAll(&r.disk)
-		gone := r.live.Clone()
-		gone.RemoveAll(ids)
-		r.live.RemoveAll(&gone)
 		r.liveBytes = r.liveBytes * int64(r.live.Len()) / max(before, 1)
 		r.disk, r.diskBytes, r.read, r.left = idset.Bitmap{}, 0, 0, nil
 		s.Account(r)
 	}
-	s.read, s.mostRead, s.stale = nil, 0, true
+	s.disk, s.read, s.mostRead, s.stale = item.Tally{}, nil, 0, true
 	s.accountRead()
 }
 

@@ -14,6 +14,9 @@ func One(id uint64) Range { return Range{id, id} }
 // isEmpty reports whether there is no id in r.
 func (r Range) isEmpty() bool { return r.First > r.Last }
 
+// meets reports whether an id is in both.
+func (r Range) meets(o Range) bool { return r.First <= o.Last && o.First <= r.Last }
+
 // Minus returns what of r is not in s.
 func (r Range) Minus(s Set) (left Set) {
 	for _, o := range s {
