@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -51,18 +50,23 @@ func (r *Replay) hidden(q *Queue, rec *record.Record) error {
 		q.rescue(lost)
 	}
 	state := rec.Hidden
-	state.IDs = nil // they alias the frame
-	i := slices.IndexFunc(q.Hidden, func(h *Hidden) bool { return h.Run == rec.Run })
-	if i >= 0 { // of what it had before it has a part
-		q.Hidden[i].State, q.Hidden[i].Live = state, live
+	state.IDs = nil                       // they alias the frame
+	if h := q.hidden[rec.Run]; h != nil { // of what it had before it has a part
+		h.State, h.Live = state, live
 		return nil
 	}
-	for _, h := range q.Hidden {
+	ids := idset.Between(first, last)
+	for h := range q.spans.Of(&ids) {
 		h.Live.RemoveAll(&live)
 	}
 	forgetAll(q.Kept, &live)
 	forgetAll(q.Changed, &live)
-	q.Hidden = append(q.Hidden, &Hidden{rec.Run, state, live})
+	h := &Hidden{rec.Run, state, live}
+	if q.hidden == nil {
+		q.hidden = make(map[segment.RunID]*Hidden)
+	}
+	q.Hidden, q.hidden[rec.Run] = append(q.Hidden, h), h
+	q.spans.Add(ids, h)
 	return nil
 }
 
@@ -109,7 +113,8 @@ func forgetAll[T any](known map[uint64]T, ids *idset.Bitmap) {
 
 // leaveHidden notes that an item has its place in the journal.
 func (q *Queue) leaveHidden(id uint64) {
-	for _, h := range q.Hidden {
+	at := idset.One(id)
+	for h := range q.spans.Of(&at) {
 		if h.Live.Remove(id) {
 			return
 		}
@@ -118,7 +123,13 @@ func (q *Queue) leaveHidden(id uint64) {
 
 // isHidden reports whether an item lives in a hidden run.
 func (q *Queue) isHidden(id uint64) bool {
-	return slices.ContainsFunc(q.Hidden, func(h *Hidden) bool { return h.Live.Has(id) })
+	at := idset.One(id)
+	for h := range q.spans.Of(&at) {
+		if h.Live.Has(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // compactHidden takes what is gone out of the hidden runs, and what lives there out of the window.

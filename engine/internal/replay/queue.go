@@ -31,7 +31,7 @@ type Queue struct {
 	Segments trim.ItemSegments // in which segments they lie
 	Gone     idset.Bitmap      // ids of items that were removed: some may be in runs
 	Marked   record.Marks      // the file with others that are gone, of those in runs
-	Runs     []Run
+	Runs     []Run             // in the order in which the journal names them first
 	Kept     map[uint64]Kept
 	// Changed is what the journal says last of items whose images it has, and that are in no run.
 	Changed   map[uint64]record.Change
@@ -40,6 +40,10 @@ type Queue struct {
 	SpilledTo uint64                    // the journal has items up to this id in runs, or in Kept
 	Oldest    uint64                    // segment of the first record that names the queue
 	Traces    repair.Traces             // of gaps in a damaged journal
+
+	places map[segment.RunID]int     // of Runs
+	hidden map[segment.RunID]*Hidden // of Hidden
+	spans  idset.Spans[*Hidden]      // by what lives in them, or did
 }
 
 // Run is a run as the journal last speaks of it.
@@ -127,8 +131,15 @@ func drop[T any](known map[uint64]T, ids idset.Range) {
 // spilled takes in what the journal says of a run: the items in it need no memory. rescue, which may be nil,
 // gets them before they go: they may be lost in the run.
 func (q *Queue) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue func(item.Item)) {
-	q.Runs = slices.DeleteFunc(q.Runs, func(r Run) bool { return r.ID == id })
-	q.Runs = append(q.Runs, Run{id, s})
+	if i, known := q.places[id]; known {
+		q.Runs[i].State = s
+	} else {
+		if q.places == nil {
+			q.places = make(map[segment.RunID]int)
+		}
+		q.places[id] = len(q.Runs)
+		q.Runs = append(q.Runs, Run{id, s})
+	}
 	q.SpilledTo = max(q.SpilledTo, s.LastID)
 	q.NextID = max(q.NextID, s.LastID+1)
 	for q.Window.Count > 0 && q.Window.FirstID <= s.LastID {
