@@ -223,7 +223,7 @@ func (r *revival) restoreMarks(q *replay.Queue) (*marksFile, error) {
 // goneStateSize is how many bytes a checkpoint takes in the journal for what is gone, about.
 func (q *queue) goneStateSize() int64 {
 	b, most := q.backlog, int64(defaultMarkFrom)
-	if n := b.gone.RangeCount() * record.MaxRemoveSize; n <= most {
+	if n := b.gone.RangesUpTo(most/record.MaxRemoveSize) * record.MaxRemoveSize; n <= most {
 		return n
 	}
 	if b.marks != nil {

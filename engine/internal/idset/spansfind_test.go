@@ -57,3 +57,18 @@ func TestSpansNarrowed(t *testing.T) {
 		t.Errorf("%d values are seen, want those of 1005 to 1510, which are 52", seen)
 	}
 }
+
+// TestRangesUpTo tests that who needs to know whether there are many ranges does not count all.
+func TestRangesUpTo(t *testing.T) {
+	var b Bitmap
+	for id := uint64(1); id < 20*blockIDs; id += 2 {
+		b.Add(id)
+	}
+	all := b.RangeCount()
+	if n := b.RangesUpTo(100); n <= 100 || n > blockIDs {
+		t.Errorf("of %d ranges, %d are counted, want those of a block", all, n)
+	}
+	if n := b.RangesUpTo(all); n != all {
+		t.Errorf("%d ranges are counted, want %d", n, all)
+	}
+}

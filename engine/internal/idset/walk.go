@@ -117,8 +117,11 @@ func (b *Bitmap) Within(r Range) iter.Seq[Range] {
 }
 
 // RangeCount is how many ranges Ranges has, or a few more.
-func (b *Bitmap) RangeCount() (n int64) {
-	for i := range b.blocks {
+func (b *Bitmap) RangeCount() int64 { return b.RangesUpTo(math.MaxInt64) }
+
+// RangesUpTo is RangeCount, or some number above most: it does not look on then.
+func (b *Bitmap) RangesUpTo(most int64) (n int64) {
+	for i := 0; i < len(b.blocks) && n <= most; i++ {
 		n += b.blocks[i].rangeCount()
 	}
 	return n
