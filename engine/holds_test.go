@@ -413,8 +413,8 @@ func TestPutPieces(t *testing.T) {
 	}
 }
 
-// TestDisposePieces tests that what a flush or a deletion leaves goes in pieces between which the shard is unlocked, however
-// much a caller asks for, and that all of it goes.
+// TestDisposePieces tests that all that a flush or a deletion leaves goes, in pieces. The shard is unlocked between them,
+// however much a caller asks for.
 func TestDisposePieces(t *testing.T) {
 	for _, deleted := range []bool{true, false} {
 		e, _ := newQuiet(t)

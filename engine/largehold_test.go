@@ -162,8 +162,8 @@ func TestLargeDeadLetterIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestLargeKeyTakenMeanwhile takes the steps of moveIn for a large dead letter whose key another item gets between them: the
-// image that was made with the key is not used.
+// TestLargeKeyTakenMeanwhile takes the steps of moveIn for a large dead letter. Another item gets its key between them. So
+// the image that was made with the key is not used.
 func TestLargeKeyTakenMeanwhile(t *testing.T) {
 	e, _ := newQuiet(t)
 	now, name := Now(), []byte("q_dead")
@@ -238,8 +238,8 @@ func TestLargeReadIsKept(t *testing.T) {
 	}
 }
 
-// TestRestoreOfLargeIsNotCopied tests that a large item that is restored lies in the queue where the journal has it, and
-// that it is as it was after a restart.
+// TestRestoreOfLargeIsNotCopied tests that a large item that is restored lies in the queue where the journal has it. After
+// a restart it is as it was.
 func TestRestoreOfLargeIsNotCopied(t *testing.T) {
 	plain := Item{Data: largeData(), Flags: 3, Added: Now() - 5, Expiry: Now() + 1e6}
 	keyed := plain.With(nil, []byte("k"), "origin", Rejected)

@@ -262,8 +262,8 @@ func TestLargePutMemory(t *testing.T) {
 	expect(0, "behind puts that were refused")
 }
 
-// TestLargePutYields tests that a put of a large item lets others have the processor each time it has copied 256 KiB, and
-// that the item is whole. Fetches of other queues go on meanwhile.
+// TestLargePutYields tests that a put of a large item lets others have the processor each time it has copied 256 KiB.
+// Fetches of other queues go on meanwhile, and the item is whole.
 func TestLargePutYields(t *testing.T) {
 	for _, extra := range []*PutExtra{nil, {Key: []byte("k")}} {
 		pieces := 0

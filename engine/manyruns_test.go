@@ -181,8 +181,8 @@ func TestUnthinned(t *testing.T) {
 	}
 }
 
-// TestGoneBesideManyHiddenRuns tests that who looks for what is gone of a queue takes the ids of its files of delayed
-// items in pieces, and that items which go to such a file meanwhile are not taken for gone.
+// TestGoneBesideManyHiddenRuns looks for what is gone of a queue with many files of delayed items. It takes their ids in
+// pieces. Items that go to such a file meanwhile do not count as gone.
 func TestGoneBesideManyHiddenRuns(t *testing.T) {
 	h := newHiding(t, newFS())
 	h.putMany(20, time.Hour)

@@ -72,7 +72,7 @@ type modelRun struct {
 	// spilling makes windows tiny. Items expire for a flush alone then, and none are discarded. What the model does in
 	// one step takes the engine several when items come from disk.
 	// Without it the model takes every item for one that is in memory, whose expiry the engine knows. So items must be
-	// small: a reload that turns KeepJournal on spills a queue of more than smallBytes, and a kill leaves that on disk alone.
+	// small. A reload that turns KeepJournal on spills a queue of more than smallBytes, and a kill leaves it on disk alone.
 	// FlushExpired does not count such items then, and Remove removes one that has expired, as both say.
 	spilling bool
 	// onDisk is what a kill would leave now.

@@ -130,7 +130,7 @@ func TestHideTooLong(t *testing.T) {
 
 // TestHideWithTTL has a request wait for a message, to hide it and to give it another time to live. A hidden message of a
 // queue that is over its memory goes to the disk at once. It has the new time there all the same. At a queue that is new the
-// server does not know whether it may be hidden for so long: it has its own time again if it may not.
+// server does not know whether it may be hidden for so long. If it may not, it has its own time again.
 func TestHideWithTTL(t *testing.T) {
 	const hidden = 20 // messages, which are more than the queue's memory holds
 	for _, tt := range []struct {

@@ -151,7 +151,7 @@ func TestLargestOfAnotherLoopGivesWay(t *testing.T) {
 }
 
 // TestStaleGivesWayBesideOtherLoops tests that a stale session gives way to a request that is as large as those of another
-// loop, whether it is one of this loop or of the other.
+// loop. It may be a session of this loop or of the other.
 func TestStaleGivesWayBesideOtherLoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newLedgerServer(t, Options{}, 64<<20)

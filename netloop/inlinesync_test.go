@@ -137,8 +137,8 @@ func TestInlineSync(t *testing.T) {
 	})
 }
 
-// TestLargeBesideTurn tests that a turn neither writes nor syncs a large item that another goroutine puts behind what the
-// turn has put, although the loop syncs itself.
+// TestLargeBesideTurn tests a turn of a loop that syncs itself. It neither writes nor syncs a large item that another
+// goroutine puts behind what the turn has put.
 func TestLargeBesideTurn(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		for _, policy := range []engine.SyncPolicy{engine.SyncNever, engine.SyncAlways} {

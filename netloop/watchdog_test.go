@@ -72,8 +72,7 @@ func TestLongTurn(t *testing.T) {
 }
 
 // TestLongTurnParts tests that the log names a part of a turn that is no request. The watchdog distinguishes a loop
-// that worked from one that had no processor. Go may move the loop to
-// another thread.
+// that worked from one that had no processor. Go may move the loop to another thread.
 func TestLongTurnParts(t *testing.T) {
 	for _, thread := range []int{1, 2} { // of the loop, when the turn ends
 		testLongTurnParts(t, thread)

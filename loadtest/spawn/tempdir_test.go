@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTempDirLeftovers makes a directory beside others: of a process that lives, of one that was killed, of one whose server
-// lives, and of some that are none. It removes that of the dead one alone.
+// TestTempDirLeftovers makes a directory beside others. They are of a process that lives, of one that was killed, and of
+// one whose server lives; some are none. It removes that of the dead one alone.
 func TestTempDirLeftovers(t *testing.T) {
 	in := t.TempDir()
 	make := func() *TempDir {

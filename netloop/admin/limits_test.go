@@ -318,9 +318,9 @@ func TestAcceptGoesOn(t *testing.T) {
 	})
 }
 
-// TestSlowPeersGiveWay tests that a connection for which there is no room takes the place of the one whose peer has kept the
-// server waiting longest: that is silent, idle, sends half a request or a body, or does not read. It takes no place of one
-// that the server works for.
+// TestSlowPeersGiveWay tests that a connection for which there is no room takes the place of another. That is the one whose
+// peer has kept the server waiting longest. The peer is silent or idle, sends half a request or a body, or does not read.
+// A connection that the server works for keeps its place.
 func TestSlowPeersGiveWay(t *testing.T) {
 	const ask = "GET /ping.txt HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for _, slow := range []string{
