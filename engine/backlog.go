@@ -358,8 +358,7 @@ type run struct {
 	// busy says that the writing side is writing a batch to the file. The run stays the queue's, and
 	// the writer open, until addBatch or putBack has accounted for the batch.
 	busy bool
-	// made is what the spool's lostNames was before the file was made.
-	made uint64
+	made runs.Birth
 	// places says where frames begin. The spool's readMu guards it.
 	places runs.Places
 	// extended says that items that are not plain may be in it.

@@ -150,21 +150,19 @@ func (b *Backup) addRuns() error {
 		recorded[f.ID.Number] = 0
 	}
 	e.spool.mu.Unlock()
-	names, err := e.fs.List(e.spool.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	numbers, err := e.spool.dir.Numbers()
+	if err != nil {
 		return err
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		f := BackupFile{Name: path.Join("backlog", name), path: path.Join(e.spool.dir, name)}
-		number, ok := runs.ParseName(name)
+	for _, number := range numbers {
+		f := BackupFile{Name: runs.Path("backlog", number), path: runs.Path(e.spool.dir.Path, number)}
 		size, known := recorded[number]
-		if !ok || !known && !e.withheld.runs[number] {
+		if !known && !e.withheld.runs[number] {
 			continue
 		}
 		if f.Size = size; f.Size > 0 {
 			f.Key = 1
-		} else if f.Size, err = b.sizeOf(f.path); errors.Is(err, fs.ErrNotExist) {
+		} else if f.Size, err = e.spool.dir.Size(f.path); errors.Is(err, fs.ErrNotExist) {
 			continue // the journal never spoke of it
 		} else if err != nil {
 			return err
@@ -172,15 +170,6 @@ func (b *Backup) addRuns() error {
 		b.Files = append(b.Files, f)
 	}
 	return nil
-}
-
-func (b *Backup) sizeOf(name string) (int64, error) {
-	f, err := b.e.fs.OpenReadOnly(name)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	return f.Size()
 }
 
 func (b *Backup) setKey(f *BackupFile) error {

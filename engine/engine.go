@@ -173,7 +173,7 @@ func (e *Engine) openDir() (err error) {
 	e.spool = newSpool(e, e.fs)
 	r, err := e.findJournal()
 	if err == nil {
-		err = e.spool.find()
+		e.spool.found, err = e.spool.dir.Numbers()
 	}
 	if err != nil {
 		return errors.Join(err, e.release())
@@ -190,7 +190,7 @@ func (e *Engine) openDir() (err error) {
 		return errors.Join(err, e.release())
 	}
 	e.removeOtherJournals()
-	if err := errors.Join(e.spool.clean(), e.leaveDirsOpen(e.opts.Dir, e.journals.Current(), e.spool.dir)); err != nil {
+	if err := errors.Join(e.spool.clean(), e.leaveDirsOpen(e.opts.Dir, e.journals.Current(), e.spool.dir.Path)); err != nil {
 		return errors.Join(err, log.Close(), e.release())
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
@@ -211,7 +211,7 @@ func (e *Engine) findJournal() (*revival, error) {
 	if e.journals, err = journal.FindDirs(e.fs, e.opts.Dir); err != nil {
 		return nil, err
 	}
-	return newRevival(e, nil), runs.CheckJournal(e.fs, e.spool.dir, e.journals.Current())
+	return newRevival(e, nil), runs.CheckJournal(e.fs, e.spool.dir.Path, e.journals.Current())
 }
 
 // dropUnjournaled deletes queues that an earlier process journaled and this one does not. Otherwise their items would

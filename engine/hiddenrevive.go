@@ -7,7 +7,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/replay"
-	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -34,7 +33,7 @@ func (r *revival) restoreHidden(live *queue, q *replay.Queue) error {
 
 // openHidden reads the index of a hidden run.
 func (s *spool) openHidden(id segment.RunID, state record.Hidden, live idset.Bitmap) (*hidden.Run, error) {
-	file := runs.File{Path: runs.Path(s.dir, id.Number), ID: id}
+	file := s.dir.File(id)
 	if err := s.reader.Covers(file, state.End); err != nil {
 		return nil, err
 	}

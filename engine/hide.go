@@ -9,7 +9,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
-	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -28,7 +27,6 @@ const (
 type hideJob struct {
 	q     *queue
 	run   *hidden.Run
-	made  uint64 // what lostNames was before the file was made
 	io    segment.IO
 	until Time // items that are due earlier stay
 	left  int  // of what is aside, so many are still to be looked at
@@ -113,8 +111,7 @@ func (s *spool) beginHide(q *queue, choose func(*hideJob) bool) (job *hideJob, o
 	if q.deleted || !choose(job) {
 		return nil, false
 	}
-	number := s.lastRun.Add(1)
-	job.run = hidden.NewRun(runs.File{Path: runs.Path(s.dir, number), ID: segment.RunID{Number: number}})
+	job.run = hidden.NewRun(s.dir.File(segment.RunID{Number: s.dir.Last.Add(1)}))
 	q.aside.hidden.Add(job.run)
 	s.registerHidden(q)
 	return job, true
@@ -167,7 +164,7 @@ func (s *spool) writeHidden(job *hideJob) error {
 	w, out, err := s.writeBatch(job)
 	if err != nil {
 		if w != nil {
-			err = errors.Join(err, w.Close(), s.removeFile(w.Path()))
+			err = errors.Join(err, w.Close(), s.dir.Remove(w.Path()))
 		}
 		s.dropJob(job)
 		return err
@@ -192,21 +189,15 @@ func (s *spool) writeHidden(job *hideJob) error {
 	q.shard.mu.Unlock()
 	s.e.report("delayed items: a written file could not be closed", w.Close()) // it is synced
 	if !needed {
-		return s.removeFile(w.Path())
+		return s.dir.Remove(w.Path())
 	}
 	return nil
 }
 
 // writeBatch makes the file of a job, and syncs it.
 func (s *spool) writeBatch(job *hideJob) (w *segment.RunWriter, out hidden.Written, err error) {
-	s.writeMu.Lock()
-	err = s.makeDir()
-	s.writeMu.Unlock()
+	w, made, err := s.dir.CreateAs(job.run.ID.Number, job.io)
 	if err != nil {
-		return nil, out, err
-	}
-	job.made = s.lostNames.Load()
-	if w, err = segment.CreateRun(s.fs, job.run.Path, job.run.ID.Number, job.io); err != nil {
 		return nil, out, err
 	}
 	if s.hideBatch.IsRich() {
@@ -220,7 +211,7 @@ func (s *spool) writeBatch(job *hideJob) (w *segment.RunWriter, out hidden.Writt
 	}
 	s.recordMu.Lock()
 	defer s.recordMu.Unlock()
-	return w, out, s.syncWriter(&run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: job.made}, w)
+	return w, out, s.dir.Sync(w, s.dir.InDoubt(made))
 }
 
 // dropJob forgets a run that is not written.

@@ -135,34 +135,17 @@ func (e *Engine) recordMarks(q *queue, others *idset.Bitmap) {
 }
 
 // writeMarks writes ids that are gone of q to a file, and syncs it.
-func (s *spool) writeMarks(q *queue, ids idset.Bitmap) (m *marksFile, err error) {
-	s.writeMu.Lock()
-	err = s.makeDir()
-	s.writeMu.Unlock()
-	if err != nil {
-		return nil, err
-	}
+func (s *spool) writeMarks(q *queue, ids idset.Bitmap) (*marksFile, error) {
 	q.shard.mu.Lock()
 	mode := s.runIO(q)
 	q.shard.mu.Unlock()
-	number, made := s.lastRun.Add(1), s.lostNames.Load()
-	w, err := segment.CreateRun(s.fs, runs.Path(s.dir, number), number, mode)
+	coder := segment.NewCoder(segment.CodecNone)
+	defer coder.Close()
+	made, err := s.dir.Make(mode, &s.recordMu, func(w *segment.RunWriter) error { return marks.Write(w, coder, &ids) })
 	if err != nil {
 		return nil, err
 	}
-	coder := segment.NewCoder(segment.CodecNone)
-	defer coder.Close()
-	m = &marksFile{File: runs.File{Path: w.Path(), ID: w.ID()}, ids: ids}
-	if err = marks.Write(w, coder, &m.ids); err == nil {
-		s.recordMu.Lock()
-		err = s.syncWriter(&run{File: m.File, made: made}, w)
-		s.recordMu.Unlock()
-	}
-	m.end = w.End()
-	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, errors.Join(err, s.fs.Remove(m.Path))
-	}
-	return m, nil
+	return &marksFile{File: made.File, end: made.End, ids: ids}, nil
 }
 
 // spendMarks lets go of the file of a backlog whose runs have gone: what is gone of them is recorded as a whole. The
@@ -210,7 +193,7 @@ func (r *revival) restoreMarks(q *replay.Queue) (*marksFile, error) {
 		return nil, nil
 	}
 	s := r.e.spool
-	m := &marksFile{File: runs.File{Path: runs.Path(s.dir, q.Marked.Run.Number), ID: q.Marked.Run}, end: q.Marked.End}
+	m := &marksFile{File: s.dir.File(q.Marked.Run), end: q.Marked.End}
 	var err error
 	if m.ids, err = marks.Read(s.reader, m.File, m.end, q.Marked.Count); err != nil {
 		return nil, err

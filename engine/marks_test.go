@@ -237,7 +237,8 @@ func TestThin(t *testing.T) {
 	m.put(2000)
 	size := func() (n int64) {
 		for _, name := range runFiles(m.fsys) {
-			n += m.spool.size(name)
+			size, _ := m.spool.dir.Size(name)
+			n += size
 		}
 		return n
 	}

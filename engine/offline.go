@@ -331,7 +331,7 @@ func examine(opts Options, see func(*repair.Queue)) (*Damage, error) {
 	e.spool = newSpool(e, e.fs)
 	defer e.spool.close()
 	d, err := repair.Examine(repair.Place{
-		FS: e.fs, Dir: e.opts.Dir, Runs: e.spool.dir, Locks: e.opts.FS == nil,
+		FS: e.fs, Dir: e.opts.Dir, Runs: e.spool.dir.Path, Locks: e.opts.FS == nil,
 		Log: e.logOptions(), Compression: e.opts.BacklogCompression, Report: e.report,
 		Expect: e.opts.Progress.Expect, Read: e.opts.Progress.Add,
 	}, func(dirs *journal.Dirs, s *repair.Salvage) repair.Replay {

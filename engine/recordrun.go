@@ -56,7 +56,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 	}
 	if wanted {
 		began := time.Now()
-		err := s.syncWriter(r, w)
+		err := s.dir.Sync(w, s.nameInDoubt(r))
 		s.stats.took(&s.stats.syncs, began)
 		if segment.OutOfFiles(err) {
 			s.e.log.Error("backlog could not be synced: no file descriptor is left; trying again", "queue", q.name, "err", err)
@@ -241,11 +241,7 @@ func (s *spool) syncRuns(q *queue, b *backlog, all []*run) error {
 			return fmt.Errorf("sync backlog file: %w", err)
 		}
 	}
-	err := s.fs.SyncDir(s.dir)
-	if err != nil && !segment.OutOfFiles(err) {
-		s.lostNames.Add(1)
-	}
-	return err
+	return s.dir.SyncNames()
 }
 
 // reclaim removes the files of spent runs. What the journal says about their items is synced first. It records open
@@ -267,7 +263,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	}
 	for _, r := range spent {
 		s.closeReader(r.File)
-		if err := s.removeFile(r.Path); err != nil {
+		if err := s.dir.Remove(r.Path); err != nil {
 			return err
 		}
 		r.removed = true
@@ -336,21 +332,17 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	if busy {
 		return errBeingWritten
 	}
-	number, made := s.lastRun.Add(1), s.lostNames.Load()
-	w, err := segment.CreateRun(s.fs, runs.Path(s.dir, number), number, mode)
+	old := runs.NewReader(s.fs, s.e.newReadAhead(), 1)
+	defer old.Close()
+	fresh := &run{}
+	made, err := s.dir.Make(mode, nil, func(w *segment.RunWriter) (err error) {
+		fresh.written, err = old.Copy(w, s.e.opts.BacklogCompression, r.File, from, end, spillBatch)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	fresh := &run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: made}
-	old := runs.NewReader(s.fs, s.e.newReadAhead(), 1)
-	defer old.Close()
-	fresh.written, err = old.Copy(w, s.e.opts.BacklogCompression, r.File, from, end, spillBatch)
-	if err == nil {
-		err = s.syncWriter(fresh, w)
-	}
-	if err := errors.Join(err, w.Close()); err != nil {
-		return errors.Join(err, s.removeFile(fresh.Path))
-	}
+	fresh.File, fresh.made = made.File, made.Birth
 	s.e.tellGone(q, fresh.written.LastID)
 	sh.mu.Lock()
 	if b.epoch != epoch || !slices.Contains(b.runs, r) { // nobody needs either any more

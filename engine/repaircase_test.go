@@ -118,7 +118,7 @@ func TestRepairRunNumberGivenAgain(t *testing.T) {
 	mustPut(t, e, "other", "x") // what was recorded and the delete are in two frames
 	mustCommit(t, e, e.Delete(Now(), []byte("old")))
 	spoolAll(e)
-	e.spool.lastRun.Store(0)
+	e.spool.dir.Last.Store(0)
 	putMany(t, e, "new", 0, 30)
 	spoolAll(e)
 	e.spool.tend()
@@ -139,11 +139,11 @@ func TestRunNumbersAreNotGivenAgain(t *testing.T) {
 	spoolAll(e)
 	e.spool.tend()
 	spoolAll(e)
-	last := e.spool.lastRun.Load()
+	last := e.spool.dir.Last.Load()
 	mustCommit(t, e, e.Delete(Now(), []byte("old")))
 	spoolAll(e)
-	if again := openQuiet(t, shut(t, e)); last == 0 || again.spool.lastRun.Load() < last {
-		t.Errorf("the next run is number %d, and the journal knows number %d", again.spool.lastRun.Load()+1, last)
+	if again := openQuiet(t, shut(t, e)); last == 0 || again.spool.dir.Last.Load() < last {
+		t.Errorf("the next run is number %d, and the journal knows number %d", again.spool.dir.Last.Load()+1, last)
 	}
 }
 

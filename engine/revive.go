@@ -2,9 +2,7 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -46,7 +44,7 @@ func (r *revival) frame(f segment.Frame) error {
 func (r *revival) finish() (queues int, items int64, err error) {
 	lastQueue, lastRun := r.LastNumbers()
 	r.e.lastNumber.Store(lastQueue)
-	r.e.spool.isTaken(lastRun)
+	r.e.spool.dir.Taken(lastRun)
 	all := r.Queues()
 	twice := namedTwice(all)
 	for i, q := range all {
@@ -203,16 +201,13 @@ func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent
 	gone = gone.Clone()
 	firsts := make(map[*run]uint64)
 	for _, known := range all {
-		r := &run{
-			File:    runs.File{Path: runs.Path(s.dir, known.ID.Number), ID: known.ID},
-			written: known.State, recorded: known.State,
-		}
+		r := &run{File: s.dir.File(known.ID), written: known.State, recorded: known.State}
 		live, first, err := s.reader.Survey(r.File, r.recorded, &gone)
 		if err != nil {
 			return nil, err
 		}
 		ids := r.recorded.IDs()
-		if live.Count == 0 && s.found[r.ID.Number] {
+		if _, found := slices.BinarySearch(s.found, r.ID.Number); found && live.Count == 0 {
 			b.spent = append(b.spent, r)
 			absent = append(absent, gone.Missing(ids)...)
 		}
@@ -335,27 +330,11 @@ func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 	return nil
 }
 
-// find lists the runs on disk, whose numbers no new one may have.
-func (s *spool) find() error {
-	names, err := s.fs.List(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	s.found = make(map[uint64]bool)
-	for _, name := range names {
-		if number, ok := runs.ParseName(name); ok {
-			s.found[number] = true
-			s.isTaken(number)
-		}
-	}
-	return nil
-}
-
 // clean removes the files that no queue's backlog has, and logs how many there were. An earlier process had not
 // recorded them, or had no time to remove them. One that cannot be removed keeps its number.
 func (s *spool) clean() error {
-	if err := s.makeDir(); err != nil {
-		return err
+	if err := s.fs.MkdirAll(s.dir.Path); err != nil {
+		return fmt.Errorf("make directory of backlogs: %w", err)
 	}
 	owned := make(map[uint64]bool)
 	for q := range s.queues {
@@ -371,41 +350,16 @@ func (s *spool) clean() error {
 			owned[r.ID.Number] = true
 		}
 	}
-	n, size, first, failed := int64(0), int64(0), "", error(nil)
-	for _, number := range slices.Sorted(maps.Keys(s.found)) {
-		if owned[number] || s.e.withheld.runs[number] {
-			continue
-		}
-		name := runs.Path(s.dir, number)
-		bytes := s.size(name)
-		if err := s.fs.Remove(name); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		if n++; n == 1 {
-			first = name
-		}
-		size += bytes
-	}
+	removed, failed := s.dir.RemoveAll(s.found, func(number uint64) bool { return owned[number] || s.e.withheld.runs[number] })
 	s.found = nil
 	s.e.report("backlog: files that belong to no queue could not be removed; the next start tries again", failed)
-	if n > 0 {
-		s.e.log.Info("removed backlog files that belong to no queue", "files", n, "bytes", size, "first", first,
+	if removed.Files > 0 {
+		s.e.log.Info("removed backlog files that belong to no queue",
+			"files", removed.Files, "bytes", removed.Bytes, "first", removed.First,
 			"why", "the journal does not name them: they were not recorded before the process ended,"+
 				" or nothing of them was left, or their queue was deleted or keeps no journal")
 	}
 	return nil
-}
-
-// size is how many bytes a file has, or zero if it cannot be had: a figure for the log.
-func (s *spool) size(name string) int64 {
-	f, err := s.fs.OpenReadOnly(name)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	n, _ := f.Size()
-	return n
 }
 
 // Progress shows other goroutines how far Open or Inspect has come with the journal, or Examine with all files. The

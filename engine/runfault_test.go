@@ -175,14 +175,14 @@ func TestRunNameIsLost(t *testing.T) {
 	spoolAll(e)
 	e.spool.tend()
 	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
-		if op.Kind == segmenttest.OpSyncDir && strings.HasSuffix(op.Path, "backlog") && e.spool.lostNames.Load() == 0 {
+		if op.Kind == segmenttest.OpSyncDir && strings.HasSuffix(op.Path, "backlog") && e.spool.dir.Lost() == 0 {
 			return segmenttest.Fault{Err: syscall.EIO}
 		}
 		return segmenttest.Fault{}
 	})
 	spoolAll(e)
 	fsys.SetFault(nil)
-	if e.spool.lostNames.Load() != 1 {
+	if e.spool.dir.Lost() != 1 {
 		t.Fatal("the directory was not synced")
 	}
 	turnOver(t, e) // the journal drops what it does not need

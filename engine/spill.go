@@ -135,11 +135,7 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 	if s.openWriters.Load() >= int64(s.e.files.Writers) { // others are only ever closed meanwhile
 		return errNoFile
 	}
-	if err := s.makeDir(); err != nil {
-		return err
-	}
-	number, made := s.lastRun.Add(1), s.lostNames.Load()
-	w, err := segment.CreateRun(s.fs, runs.Path(s.dir, number), number, job.io)
+	w, made, err := s.dir.Create(job.io)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -50,18 +47,14 @@ const (
 type spool struct {
 	e   *Engine
 	fs  segment.FS
-	dir string
+	dir *runs.Dir // the holder of recordMu syncs names in it
 	now func() Time
 
 	spills, records, fills *worklist.List[queue]
 	hides                  *worklist.List[queue] // delayed items to be hidden
-	lastRun                atomic.Uint64         // number of the newest run
-	// lostNames is how many syncs of dir have failed. Each may have lost the name of any run that had
-	// been made before and was not durable. Changed by the holder of recordMu.
-	lostNames atomic.Uint64
-	failing   atomic.Bool // the last write to a run failed
-	stats     spoolStats
-	diskSize  atomic.Int64 // bytes; zero as long as it is not known
+	failing                atomic.Bool           // the last write to a run failed
+	stats                  spoolStats
+	diskSize               atomic.Int64 // bytes; zero as long as it is not known
 
 	openWriters atomic.Int64 // runs; raised under writeMu alone
 
@@ -70,11 +63,10 @@ type spool struct {
 	hiders  map[*queue]struct{} // that have hidden runs; guarded by mu
 	spent   []runs.File         // files of hidden runs in which nothing lives any more; guarded by mu
 	starved []*queue            // that wait for a descriptor to spill, the first for longest; guarded by mu
-	found   map[uint64]bool     // numbers of the runs on disk, until clean; of Open alone
+	found   []uint64            // numbers of the runs on disk, ascending, until clean; of Open alone
 
 	writeMu sync.Mutex // held while runs are written
 	batcher *runs.Batcher
-	made    bool     // dir exists
 	writers []*queue // with a run that grows, or grew, the one used longest ago first
 
 	recordMu sync.Mutex // held while runs are synced, recorded or removed
@@ -103,17 +95,13 @@ func signal(c chan struct{}) {
 
 func newSpool(e *Engine, fsys segment.FS) *spool {
 	s := &spool{
-		e: e, fs: fsys, now: item.Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),
+		e: e, fs: fsys, now: item.Now, dir: &runs.Dir{FS: fsys, Path: path.Join(e.opts.Dir, "backlog")}, queues: make(map[*queue]struct{}),
 		hiders: make(map[*queue]struct{}), hideCoder: segment.NewCoder(e.opts.BacklogCompression),
 		batcher: runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.Readers),
 		spills: worklist.New[queue](), records: worklist.New[queue](), fills: worklist.New[queue](), hides: worklist.New[queue](),
 	}
 	return s
 }
-
-// isTaken keeps new runs off a number that a file has, or that a record of the journal has, even one of a
-// deleted queue. Otherwise a repair would mistake the new run for what is left of the old one.
-func (s *spool) isTaken(number uint64) { s.lastRun.Store(max(s.lastRun.Load(), number)) }
 
 // newReadAhead returns what runs are read with, if not through the page cache.
 func (e *Engine) newReadAhead() *segment.ReadAhead {
@@ -201,26 +189,6 @@ func (s *spool) spend(f runs.File) {
 	s.spent = append(s.spent, f)
 }
 
-// makeDir makes the directory of the runs. The caller holds writeMu.
-func (s *spool) makeDir() error {
-	if s.made {
-		return nil
-	}
-	if err := s.fs.MkdirAll(s.dir); err != nil {
-		return fmt.Errorf("make directory of backlogs: %w", err)
-	}
-	s.made = true
-	return nil
-}
-
-// removeFile deletes the file of a run, if it is there. A power cut may bring its name back; Open then deletes it again.
-func (s *spool) removeFile(name string) error {
-	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove backlog file: %w", err)
-	}
-	return nil
-}
-
 // close closes every file. The goroutines of the spool have ended; a caller who brings items back may
 // not have: it finds the spool closed.
 func (s *spool) close() {
@@ -264,24 +232,9 @@ func (s *spool) closeReader(f runs.File) {
 	s.reader.Forget(f)
 }
 
-// errNameInDoubt is why a run is not synced whose name may not last.
-var errNameInDoubt = errors.New("an earlier sync of the directory of backlogs failed, so a power cut may lose the name of this file")
-
 // nameInDoubt reports whether the name of r may be lost in a power cut, whatever is synced from now on. Then a sync of
 // the directory has failed since the file was made. The caller holds recordMu.
-func (s *spool) nameInDoubt(r *run) bool { return r.recorded.End == 0 && r.made != s.lostNames.Load() }
-
-// syncWriter syncs what was written to r by way of its writer. The caller holds recordMu.
-func (s *spool) syncWriter(r *run, w *segment.RunWriter) error {
-	if s.nameInDoubt(r) {
-		return errNameInDoubt
-	}
-	err := w.Sync()
-	if errors.Is(err, segment.ErrNames) && !segment.OutOfFiles(err) {
-		s.lostNames.Add(1)
-	}
-	return err
-}
+func (s *spool) nameInDoubt(r *run) bool { return r.recorded.End == 0 && s.dir.InDoubt(r.made) }
 
 // wantFill asks for the window to be filled, unless that is asked already or is of no use. What cannot be written is to
 // come back.

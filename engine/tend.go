@@ -94,7 +94,7 @@ func (s *spool) removeSpent() error {
 	var err error
 	for i, f := range spent {
 		s.closeReader(f)
-		if err = s.removeFile(f.Path); err != nil {
+		if err = s.dir.Remove(f.Path); err != nil {
 			spent = spent[:i]
 			break
 		}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -153,7 +152,7 @@ func (s *spool) thinRun(job *thinJob) error {
 	defer s.recordMu.Unlock()
 	used := s.replaceThinned(job, fresh)
 	if !used && fresh != nil {
-		return s.removeFile(fresh.Path)
+		return s.dir.Remove(fresh.Path)
 	}
 	for some := range slices.Chunk(job.left, leavePiece) {
 		job.q.shard.mu.Lock()
@@ -179,27 +178,16 @@ func (job *thinJob) drop(it Item) {
 
 // writeThinned makes the new file of a job, and syncs it.
 func (s *spool) writeThinned(job *thinJob, reader *runs.Reader) (fresh *run, err error) {
-	number, made := s.lastRun.Add(1), s.lostNames.Load()
-	w, err := segment.CreateRun(s.fs, runs.Path(s.dir, number), number, job.io)
-	if err != nil {
-		return nil, err
-	}
-	fresh = &run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: made, extended: job.run.extended}
-	packer := runs.Packer{
-		W: w, Coder: segment.NewCoder(s.e.opts.BacklogCompression), Keys: keyindex.Gatherer{Seed: job.seed},
-	}
-	defer packer.Coder.Close()
-	fresh.written, err = reader.Thin(&packer, job.run.File, job.run.written.End, &job.gone, job.drop)
-	if err == nil {
-		s.recordMu.Lock()
-		err = s.syncWriter(fresh, w)
-		s.recordMu.Unlock()
-	}
-	fresh.recorded = fresh.written
-	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, errors.Join(err, s.removeFile(fresh.Path))
-	}
-	return fresh, nil
+	coder := segment.NewCoder(s.e.opts.BacklogCompression)
+	defer coder.Close()
+	fresh = &run{extended: job.run.extended}
+	made, err := s.dir.Make(job.io, &s.recordMu, func(w *segment.RunWriter) (err error) {
+		packer := runs.Packer{W: w, Coder: coder, Keys: keyindex.Gatherer{Seed: job.seed}}
+		fresh.written, err = reader.Thin(&packer, job.run.File, job.run.written.End, &job.gone, job.drop)
+		return err
+	})
+	fresh.File, fresh.made, fresh.recorded = made.File, made.Birth, fresh.written
+	return fresh, err
 }
 
 // replaceThinned puts fresh, which is nil if nothing lives, in the place of the run of a job, and reports whether it

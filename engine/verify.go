@@ -305,5 +305,5 @@ func (e *Engine) verifyRuns() error {
 	if err != nil || e.journal.Failing() {
 		return nil
 	}
-	return a.Check(e.fs, e.spool.dir, e.withheld.has)
+	return a.Check(e.fs, e.spool.dir.Path, e.withheld.has)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/replay"
-	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -68,15 +67,15 @@ func (r *revival) withhold(q *replay.Queue, live *queue, err error) {
 		w.names, w.runs = make(map[string]error), make(map[uint64]bool)
 	}
 	for _, run := range q.Runs {
-		s.reader.Forget(runs.File{Path: runs.Path(s.dir, run.ID.Number), ID: run.ID})
+		s.reader.Forget(s.dir.File(run.ID))
 		w.runs[run.ID.Number] = true
 	}
 	for _, h := range q.Hidden {
-		s.reader.Forget(runs.File{Path: runs.Path(s.dir, h.Run.Number), ID: h.Run})
+		s.reader.Forget(s.dir.File(h.Run))
 		w.runs[h.Run.Number] = true
 	}
 	if m := q.Marked.Run; m.Number != 0 {
-		s.reader.Forget(runs.File{Path: runs.Path(s.dir, m.Number), ID: m})
+		s.reader.Forget(s.dir.File(m))
 		w.runs[m.Number] = true
 	}
 	if w.oldest == 0 || q.Oldest < w.oldest {
