@@ -244,7 +244,10 @@ func hiddenEntries(e *Engine, q *queue) map[uint64]hidden.Entry {
 	e.spool.readMu.Lock()
 	defer e.spool.readMu.Unlock()
 	all := make(map[uint64]hidden.Entry)
-	err := e.spool.eachHiddenEntry(q, func(e hidden.Entry) bool {
+	if q.aside == nil {
+		return all
+	}
+	err := e.spool.hiddenReader.EachOnDisk(&q.aside.hidden.Set, func(e hidden.Entry) bool {
 		all[e.ID] = e
 		return true
 	})

@@ -575,7 +575,7 @@ func TestHiddenFrameIsNoBacklog(t *testing.T) {
 	r := h.queue().aside.hidden.Runs()[0]
 	h.spool.readMu.Lock()
 	defer h.spool.readMu.Unlock()
-	entries, err := h.spool.readHidden(r, r.Frames[0])
+	entries, err := h.spool.hiddenReader.Frame(r, 0)
 	if err != nil || len(entries) != 10 || !slices.IsSortedFunc(entries, func(a, b hidden.Entry) int { return int(a.Due - b.Due) }) {
 		t.Fatalf("a frame has %d items, %v", len(entries), err)
 	}

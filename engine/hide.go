@@ -9,6 +9,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -294,30 +295,17 @@ func (s *spool) copyLiving(q *queue, r *hidden.Run) error {
 	q.shard.mu.Lock()
 	live, from := r.IDs().Clone(), r.From()
 	q.shard.mu.Unlock()
-	reader, err := segment.OpenRun(s.fs, r.Path, r.ID, s.e.newReadAhead())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	var decoder segment.Coder
-	defer decoder.Close()
-	var body []byte
-	for _, f := range r.Frames[from:] {
-		frame, err := reader.Frame(f.Offset, r.End)
-		if err == nil {
-			body, err = reader.Body(&decoder, body[:0], frame)
-		}
+	reader := hidden.Reader{Runs: runs.NewReader(s.fs, s.e.newReadAhead(), 1)}
+	defer reader.Runs.Close()
+	for i := from; i < len(r.Frames); i++ {
+		entries, err := reader.Frame(r, i)
 		if err != nil {
 			return err
 		}
-		err = hidden.EachEntry(frame.Tag, body, func(e hidden.Entry) bool {
+		for _, e := range entries {
 			if live.Has(e.ID) {
 				s.hideBatch.Add(e)
 			}
-			return true
-		})
-		if err != nil {
-			return &segment.CorruptionError{Path: r.Path, Offset: f.Offset, Reason: err.Error()}
 		}
 		s.accountBatch()
 	}

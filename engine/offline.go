@@ -157,10 +157,10 @@ func (s *Snapshot) EachStanding(name string, f func(Item, Standing) bool) error 
 		return more
 	}
 	err := s.eachShown(q, each)
-	if err != nil || !more {
+	if err != nil || !more || q.aside == nil {
 		return err
 	}
-	return s.e.spool.eachHiddenEntry(q, func(e hidden.Entry) bool {
+	return s.e.spool.hiddenReader.EachOnDisk(&q.aside.hidden.Set, func(e hidden.Entry) bool {
 		return each(e.Item, Standing{Due: e.Due, Count: e.Count})
 	})
 }

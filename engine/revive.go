@@ -141,6 +141,27 @@ func (r *revival) setAside(live *queue, q *replay.Queue) error {
 	return nil
 }
 
+// restoreHidden brings back the hidden runs in which something lives. It returns a *segment.CorruptionError if
+// one is not what the journal says. Of a run it reads the index, and a few frames.
+func (r *revival) restoreHidden(live *queue, q *replay.Queue) error {
+	s := r.e.spool
+	for _, h := range q.Hidden {
+		if h.Live.Len() == 0 {
+			continue
+		}
+		run, err := s.hiddenReader.Open(s.dir.File(h.Run), h.State, h.Live)
+		if err != nil {
+			return err
+		}
+		live.itemsAside().hidden.Add(run)
+		s.registerHidden(live)
+	}
+	if live.aside != nil {
+		r.e.setAlarm(live)
+	}
+	return nil
+}
+
 // corrupt is the error of a journal whose records do not fit together.
 func (r *revival) corrupt(format string, args ...any) error {
 	return &segment.CorruptionError{

@@ -77,12 +77,10 @@ type spool struct {
 	batchCounted int64       // bytes of it in the ledger of memory
 	hideFailing  atomic.Bool // the last hidden run could not be written
 
-	readMu sync.Mutex // held while runs are read
-	reader *runs.Reader
-	closed bool // no run is opened any more
-	// What a frame of a hidden run was read into.
-	hiddenBody    []byte
-	hiddenEntries []hidden.Entry
+	readMu       sync.Mutex // held while runs are read
+	reader       *runs.Reader
+	hiddenReader hidden.Reader // by way of reader
+	closed       bool          // no run is opened any more
 }
 
 // signal wakes the reader of a channel of capacity 1; a wake-up that is still pending is enough.
@@ -100,6 +98,7 @@ func newSpool(e *Engine, fsys segment.FS) *spool {
 		batcher: runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.Readers),
 		spills: worklist.New[queue](), records: worklist.New[queue](), fills: worklist.New[queue](), hides: worklist.New[queue](),
 	}
+	s.hiddenReader.Runs = s.reader
 	return s
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
-	"github.com/kestrelmq/kestrel/segment"
 )
 
 const (
@@ -60,9 +59,9 @@ func (s *spool) unhideFrame(q *queue) {
 		return
 	}
 	n := r.Next()
-	f := r.Frames[n]
+	first := r.Frames[n].First
 	q.shard.mu.Unlock()
-	entries, err := s.readHidden(r, f)
+	entries, err := s.hiddenReader.Frame(r, n)
 	stale := func() bool { return q.deleted || !slices.Contains(h.Runs(), r) || r.Next() != n }
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
@@ -74,7 +73,7 @@ func (s *spool) unhideFrame(q *queue) {
 	}
 	until := s.e.steady() + 2*s.e.readBack
 	later := Time(0) // when the first is due that stays on disk
-	if i := slices.IndexFunc(entries, func(e hidden.Entry) bool { return e.Due > until && e.Due > f.First }); i >= 0 {
+	if i := slices.IndexFunc(entries, func(e hidden.Entry) bool { return e.Due > until && e.Due > first }); i >= 0 {
 		entries, later = entries[:i], entries[i].Due
 	}
 	for some := range slices.Chunk(entries, unhidePiece) {
@@ -98,37 +97,11 @@ func (s *spool) unhideFrame(q *queue) {
 	}
 }
 
-// readHidden reads the items in a frame of a hidden run. The caller holds readMu; Data is valid until the next call.
-func (s *spool) readHidden(r *hidden.Run, f hidden.Frame) (entries []hidden.Entry, err error) {
-	tag, body, err := s.reader.Read(r.File, f.Offset, r.End, s.hiddenBody[:0])
-	if err != nil {
-		return nil, err
-	}
-	s.hiddenBody, s.hiddenEntries = body, s.hiddenEntries[:0]
-	err = hidden.EachEntry(tag, body, func(e hidden.Entry) bool {
-		e.Item = e.Item.Apart()
-		s.hiddenEntries = append(s.hiddenEntries, e)
-		return true
-	})
-	if err != nil {
-		return nil, &segment.CorruptionError{Path: r.Path, Offset: f.Offset, Reason: err.Error()}
-	}
-	return s.hiddenEntries, nil
-}
-
 // eachIn calls f for the items of a hidden run, in its frames from one on, until it returns false. Their Data is valid
 // during the call. The caller holds readMu.
 func (s *spool) eachIn(r *hidden.Run, from int, f func(hidden.Entry) bool) error {
-	for _, frame := range r.Frames[from:] {
-		entries, err := s.readHidden(r, frame)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrBacklog, err)
-		}
-		for _, e := range entries {
-			if !f(e) {
-				return nil
-			}
-		}
+	if err := s.hiddenReader.EachFrom(r, from, f); err != nil {
+		return fmt.Errorf("%w: %w", ErrBacklog, err)
 	}
 	return nil
 }
@@ -143,34 +116,4 @@ func (s *spool) hiddenFailed(q *queue, r *hidden.Run, err error) {
 	q.aside.hidden.Fail(r, err)
 	q.counters.readErrors++
 	s.e.log.Error("delayed items could not be read: those in this file are not served", "queue", q.name, "file", r.Path, "err", err)
-}
-
-// eachHiddenEntry calls f for the items of hidden runs of q that are on disk alone, until f returns false. It goes run
-// by run, and by their ids in each. Data is valid during the call.
-func (s *spool) eachHiddenEntry(q *queue, f func(hidden.Entry) bool) error {
-	if q.aside == nil {
-		return nil
-	}
-	for _, r := range q.aside.hidden.Runs() {
-		var all []hidden.Entry
-		for i := r.Next(); r.Disk().Count > 0 && i < len(r.Frames); i++ {
-			entries, err := s.readHidden(r, r.Frames[i])
-			if err != nil {
-				return err
-			}
-			for _, e := range entries {
-				if r.OnDisk(e.ID) {
-					e.Item = e.Item.Clone()
-					all = append(all, e)
-				}
-			}
-		}
-		slices.SortFunc(all, hidden.ByID)
-		for _, e := range all {
-			if !f(e) {
-				return nil
-			}
-		}
-	}
-	return nil
 }

@@ -44,8 +44,8 @@ func Restored(file runs.File, w Written, from int, live idset.Bitmap, bytes int6
 	return r
 }
 
-// Measure notes of a run that was found how many bytes its live items have. No item of a frame before from lives.
-func (r *Run) Measure(from int, bytes int64) {
+// measured notes of a run that was found how many bytes its live items have. No item of a frame before from lives.
+func (r *Run) measured(from int, bytes int64) {
 	r.low, r.next, r.liveBytes, r.diskBytes = from, from, bytes, bytes
 }
 
