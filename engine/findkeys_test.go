@@ -221,9 +221,9 @@ func TestKeysDamaged(t *testing.T) {
 func TestKeysOfOtherSeed(t *testing.T) {
 	eachKeyCase(t, func(k *keyCase) {
 		k.put(40)
-		k.queue().keys.seed = keyindex.NewSeed()
+		k.queue().keys.Seed = keyindex.NewSeed()
 		for key, id := range k.want {
-			k.queue().keys.Set(k.queue().keys.seed.Hash([]byte(key)), id)
+			k.queue().keys.Note([]byte(key), id)
 		}
 		k.put(40)
 		if log := k.reopen(); !strings.Contains(log, "an earlier start") {
@@ -414,7 +414,7 @@ func TestKeysOfSmallNewest(t *testing.T) {
 	q.keys = nil
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = k.spool.loadKeys(q, files)
+	_, err = k.spool.reader.LoadKeys(files, q.index, func(_ runs.File, err error) { t.Error(err) })
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -88,6 +89,20 @@ func (q *queue) hiddenDisk() (t item.Tally) {
 		return t
 	}
 	return q.aside.hidden.Disk()
+}
+
+// eachIn calls f for the items of a hidden run, in its frames from one on, until it returns false. Their Data is valid
+// during the call. The caller holds readMu.
+func (s *spool) eachIn(r *hidden.Run, from int, f func(hidden.Entry) bool) error {
+	if err := s.hiddenReader.EachFrom(r, from, f); err != nil {
+		return fmt.Errorf("%w: %w", ErrBacklog, err)
+	}
+	return nil
+}
+
+// hiddenEntry is what asideItems would know of an item of a hidden run.
+func hiddenEntry(e hidden.Entry) aside.Entry {
+	return aside.Entry{State: aside.Delayed, Due: e.Due, Count: e.Count}
 }
 
 // hideMany asks for delayed items of q to be hidden if they take too much memory.

@@ -3,8 +3,11 @@ package engine
 import (
 	"fmt"
 
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // MaxKeySize is the longest key of an item, in bytes.
@@ -47,20 +50,10 @@ func ValidateKey(key []byte) error {
 	return nil
 }
 
-// keyed finds the items of a queue by their keys. A queue has none until the first put with a key. The mutex of
-// the queue's shard guards it.
-//
-// Two keys with the same hash count as one key. With a secret seed and a hundred million keys, that happens once in
-// four thousand queues.
-type keyed struct {
-	keyindex.Index
-	seed keyindex.Seed
-}
-
-// index returns the keys of q, which it makes if there are none.
-func (q *queue) index() *keyed {
+// index returns the keys of q, which it makes if there are none. The mutex of the shard guards them.
+func (q *queue) index() *keyindex.Keys {
 	if q.keys == nil {
-		q.keys = &keyed{Index: keyindex.Index{Memory: q.shard.pool.Memory}, seed: keyindex.NewSeed()}
+		q.keys = keyindex.NewKeys(q.shard.pool.Memory)
 	}
 	return q.keys
 }
@@ -70,21 +63,18 @@ func (q *queue) keySeed() *keyindex.Seed {
 	if q.keys == nil {
 		return nil
 	}
-	return &q.keys.seed
+	return &q.keys.Seed
 }
 
 // noteKey notes that it, which has a key, is the item of that.
-func (q *queue) noteKey(it *Item) {
-	x := q.index()
-	x.Set(x.seed.Hash(it.Key()), it.ID)
-}
+func (q *queue) noteKey(it *Item) { q.index().Note(it.Key(), it.ID) }
 
 // isOfKey reports whether it, which has a key, is the item of that.
 func (q *queue) isOfKey(it *Item) bool {
 	if q.keys == nil {
 		return false
 	}
-	id, ok := q.keys.Find(q.keys.seed.Hash(it.Key()))
+	id, ok := q.keys.Of(it.Key())
 	return ok && id == it.ID
 }
 
@@ -98,18 +88,99 @@ func (q *queue) leaves(it *Item) {
 // forgetKey is leaves for an item that has a key.
 func (q *queue) forgetKey(it *Item) {
 	if q.keys != nil {
-		q.keys.Delete(q.keys.seed.Hash(it.Key()), it.ID)
+		q.keys.Forget(it.Key(), it.ID)
 	}
 }
 
-// noteNewest is noteKey, unless it has no key, or a newer item has that: the one before may have expired.
+// noteNewest is noteKey, unless it has no key, or a newer item has that.
 func (q *queue) noteNewest(it *Item) {
-	if !it.HasKey() {
-		return
+	if it.HasKey() {
+		q.index().NoteNewest(it.Key(), it.ID)
 	}
-	x := q.index()
-	hash := x.seed.Hash(it.Key())
-	if id, ok := x.Find(hash); !ok || id < it.ID {
-		x.Set(hash, it.ID)
+}
+
+// indexKeys makes the index of a queue that has just been brought back. inJournal says that its items that are in
+// memory may have keys.
+func (e *Engine) indexKeys(q *queue, inJournal bool) error {
+	inRuns, err := e.spool.indexRuns(q)
+	if err != nil || !inJournal && !inRuns {
+		return err
 	}
+	note := func(it Item) bool {
+		q.noteNewest(&it)
+		return true
+	}
+	q.window.Each(note)
+	if q.backlog != nil {
+		q.backlog.recent.Each(note)
+	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		note(q.aside.Item(r))
+	}
+	for r := q.returned.First(); r != nil; r = r.link.Next() {
+		note(r.item)
+	}
+	return nil
+}
+
+// indexRuns notes the keys of the items of q that are on disk alone, and reports whether a run may have keys.
+func (s *spool) indexRuns(q *queue) (rich bool, err error) {
+	files, err := s.keyFiles(q)
+	if err != nil || len(files) == 0 {
+		return false, err
+	}
+	return true, s.reader.IndexKeys(files, q.index, func(f runs.File, err error) {
+		s.e.log.Warn("keys of a backlog file cannot be used: reading them from its items",
+			"queue", q.name, "file", f.Path, "err", err)
+	})
+}
+
+// keyFiles returns the runs of q in which items may have keys, and notes which of a backlog these are.
+func (s *spool) keyFiles(q *queue) (files []runs.KeyFile, err error) {
+	add := func(f runs.KeyFile) (extended bool, err error) {
+		if extended, f.Keyed, err = s.reader.Extended(f.File); err == nil && extended {
+			files = append(files, f)
+		}
+		return extended, err
+	}
+	if b := q.backlog; b != nil {
+		lives := func(id uint64) bool { return id >= b.nextID && !b.gone.Has(id) }
+		for _, r := range b.runs {
+			r.extended, err = add(runs.KeyFile{
+				File: r.File, First: segment.RunStart, End: r.recorded.End,
+				OnDisk: func(id uint64) bool { return r.recorded.Contains(id) && lives(id) },
+				Each: func(note func(Item)) error {
+					return s.reader.Each(r.File, r.recorded.End, func(it Item) {
+						if lives(it.ID) {
+							note(it)
+						}
+					})
+				},
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if q.aside == nil {
+		return files, nil
+	}
+	for _, r := range q.aside.hidden.Runs() {
+		_, err := add(runs.KeyFile{
+			File: r.File, First: r.Index, End: r.End, OnDisk: r.OnDisk,
+			Each: func(note func(Item)) error {
+				return s.eachIn(r, r.Next(), func(e hidden.Entry) bool {
+					if r.OnDisk(e.ID) {
+						note(e.Item)
+					}
+					return true
+				})
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }

@@ -171,15 +171,14 @@ func (q *queue) ofKey(key []byte, now Time) (at spot, ok bool) {
 	if q == nil || q.keys == nil {
 		return at, false
 	}
-	hash := q.keys.seed.Hash(key)
-	id, ok := q.keys.Find(hash)
+	id, ok := q.keys.Of(key)
 	if !ok {
 		return at, false
 	}
 	at = q.locate(id)
 	switch {
 	case at.where == nowhere: // it was removed by its id, from where nobody could see its key
-		q.keys.Delete(hash, id)
+		q.keys.Forget(key, id)
 		return at, false
 	case at.isUnknown():
 		return at, true

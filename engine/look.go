@@ -85,7 +85,7 @@ func (e *Engine) look(now Time, name []byte, l *LookRequest, r Receiver) (t Tick
 	}
 	if l.Remove {
 		if l.Key != nil {
-			q.keys.Delete(q.keys.seed.Hash(l.Key), at.it.ID)
+			q.keys.Forget(l.Key, at.it.ID)
 		}
 		t = t.Merge(e.removeAt(q, &at))
 		if q.attended() { // they may have waited for this item only

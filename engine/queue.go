@@ -6,6 +6,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
@@ -48,13 +49,13 @@ type queue struct {
 	deleted bool
 
 	nextID   uint64
-	returned readList    // handed out once and brought back; the next to hand out first
-	window   item.Window // never handed out
-	backlog  *backlog    // of a queue that is in read-behind, or has runs left; nil otherwise
-	aside    *asideItems // nil until something is delayed or leased, and then for good
-	keys     *keyed      // nil until something is put with a key, and then for good
-	open     readList    // handed out and not confirmed, longest ago first
-	moving   readList    // expired, on their way to another queue, in the order in which they arrive
+	returned readList       // handed out once and brought back; the next to hand out first
+	window   item.Window    // never handed out
+	backlog  *backlog       // of a queue that is in read-behind, or has runs left; nil otherwise
+	aside    *asideItems    // nil until something is delayed or leased, and then for good
+	keys     *keyindex.Keys // nil until something is put with a key, and then for good
+	open     readList       // handed out and not confirmed, longest ago first
+	moving   readList       // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
 	watchers list.List[Waiter]
 	hearing  int64            // so many of the watchers, the first, are still to hear of something: see serveMore

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
@@ -95,20 +94,6 @@ func (s *spool) unhideFrame(q *queue) {
 	default:
 		h.Pass(r, n)
 	}
-}
-
-// eachIn calls f for the items of a hidden run, in its frames from one on, until it returns false. Their Data is valid
-// during the call. The caller holds readMu.
-func (s *spool) eachIn(r *hidden.Run, from int, f func(hidden.Entry) bool) error {
-	if err := s.hiddenReader.EachFrom(r, from, f); err != nil {
-		return fmt.Errorf("%w: %w", ErrBacklog, err)
-	}
-	return nil
-}
-
-// hiddenEntry is what asideItems would know of an item of a hidden run.
-func hiddenEntry(e hidden.Entry) aside.Entry {
-	return aside.Entry{State: aside.Delayed, Due: e.Due, Count: e.Count}
 }
 
 // hiddenFailed notes that a hidden run cannot be read on. The caller holds the shard's mutex.
