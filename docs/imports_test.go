@@ -30,13 +30,14 @@ var mayImport = map[string]string{
 	"segment/segmenttest":             "segment",
 	"segment/segmenttest/failingdisk": "",
 
-	"engine": "engine/histogram engine/internal/accountname engine/internal/aside engine/internal/audit engine/internal/dirlock" +
+	"engine": "engine/histogram engine/internal/accountname engine/internal/alarm engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/trim engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/namehash engine/internal/marks engine/internal/nap engine/internal/openfiles engine/internal/processor engine/internal/record" +
-		" engine/internal/repair engine/internal/replay engine/internal/runs engine/internal/worklist" +
+		" engine/internal/repair engine/internal/replay engine/internal/retain engine/internal/runs engine/internal/worklist" +
 		" segment segment/segmenttest",
 	"engine/backup":               "engine engine/internal/dirlock engine/internal/processor segment segment/segmenttest",
 	"engine/internal/accountname": "",
+	"engine/internal/alarm":       "engine/internal/item engine/internal/list",
 	"engine/internal/namehash":    "",
 	"engine/internal/aside":       "engine/internal/idset engine/internal/item",
 	"engine/internal/audit": "engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/marks engine/internal/record engine/internal/runs" +
@@ -58,6 +59,7 @@ var mayImport = map[string]string{
 	"engine/internal/record":    "engine/internal/item engine/internal/runs segment",
 	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",
+	"engine/internal/retain": "engine/internal/processor segment segment/segmenttest",
 	"engine/internal/replay": "engine/internal/trim engine/internal/idset engine/internal/item engine/internal/record" +
 		" engine/internal/repair engine/internal/runs segment",
 	"engine/internal/runs": "engine/internal/idset engine/internal/item engine/internal/keyindex segment segment/segmenttest",

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"sync/atomic"
-	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/alarm"
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
@@ -21,7 +21,8 @@ type asideItems struct {
 	hidden  hiddenRuns      // delayed items on disk
 	held    list.Heap[read] // open reads with a lease that a connection holds, by when it lapses
 	holders holders         // nil until a lease counts for a client
-	alarmed
+	at      Time            // when the alarm rings for the queue; zero: never
+	place   alarm.Place     // in the alarm
 }
 
 // noteTaken notes that an item goes to a read, or aside, or from one to another, and whether a flush leaves it there.
@@ -175,13 +176,6 @@ func (q *queue) leased() int64 {
 	return q.aside.Tally(aside.Leased).Count + int64(q.aside.held.Len())
 }
 
-// dueIn is the millisecond in which something is due, d from now: it is due when the clock has passed that. So it is
-// never early, and late by a millisecond at most.
-func (e *Engine) dueIn(d time.Duration) Time {
-	now, part := e.precise()
-	return now.After(d + part)
-}
-
 // newToken draws a token that no other item of q has, and nobody can guess.
 func (q *queue) newToken() uint64 {
 	for s := q.itemsAside(); ; {
@@ -207,6 +201,39 @@ func (q *queue) readyNow(it *Item) (r aside.Ref, ok bool) {
 	}
 	r, ok = q.aside.FirstReady()
 	return r, ok && q.aside.ID(r) == it.ID
+}
+
+// nextDue is when something of q is due, or to be read back because it soon is; zero for never.
+func (e *Engine) nextDue(q *queue) (at Time) {
+	_, at, _ = q.aside.FirstDue()
+	if r, lapses := q.aside.held.First(); r != nil && (at == 0 || Time(lapses) < at) {
+		at = Time(lapses)
+	}
+	if soon := e.hiddenSoon(q); soon != 0 && (at == 0 || soon < at) {
+		at = soon
+	}
+	return at
+}
+
+// setAlarm has the alarm ring for q when something is due, unless it rings earlier. The caller holds the shard's mutex.
+func (e *Engine) setAlarm(q *queue) {
+	if at := e.nextDue(q); at != 0 && (q.aside.at == 0 || at < q.aside.at) && !q.deleted {
+		e.setAlarmAt(q, at)
+	}
+}
+
+// setAlarmAt has the alarm ring for q at an instant and at no other.
+func (e *Engine) setAlarmAt(q *queue, at Time) {
+	q.aside.at = at
+	e.alarm.Set(q, at, &q.aside.place)
+}
+
+// clearAlarm has the alarm forget q, which is deleted. The caller holds the shard's mutex.
+func (e *Engine) clearAlarm(q *queue) {
+	if q.aside != nil {
+		e.alarm.Clear(&q.aside.place)
+		q.aside.at = 0
+	}
 }
 
 // deliveries is how often the item to hand out next, which is it, was delivered, as far as that counts.

@@ -9,11 +9,9 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
-	"github.com/kestrelmq/kestrel/engine/internal/processor"
+	"github.com/kestrelmq/kestrel/engine/internal/retain"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -26,10 +24,6 @@ var (
 	ErrBackupDisk = errors.New("the disk of the data directory is nearly full, and a backup keeps files there" +
 		" that the server would remove: make room, and try again")
 )
-
-// backupPiece is how many bytes of a file are read at a time. They are read past the page cache. The kernel would
-// fill that in bursts, and the syncs of clients would wait behind these. It would also drop what others have read.
-const backupPiece = 64 << 10
 
 // BackupFile is one file of a backup.
 type BackupFile struct {
@@ -64,7 +58,7 @@ type Backup struct {
 
 	e      *Engine
 	sealed *journal.Sealed
-	buf    []byte
+	files  retain.Copier
 }
 
 // BeginBackup begins a backup. What was acknowledged before is in it, and nothing that is put or removed afterwards. It
@@ -77,12 +71,12 @@ func (e *Engine) BeginBackup() (*Backup, error) {
 	if e.lowDisk.Load() {
 		return nil, ErrBackupDisk
 	}
-	b := &Backup{e: e}
-	if !e.backing.begin() {
+	b := &Backup{e: e, files: retain.Copier{FS: e.fs}}
+	if !e.backing.Begin() {
 		return nil, ErrBackupRuns
 	}
 	e.spool.recordMu.Lock() // a removal of runs under way is in the journal before that is sealed
-	e.backing.runs.Store(true)
+	e.backing.Runs.Store(true)
 	e.spool.recordMu.Unlock()
 	err := b.begin()
 	if err != nil {
@@ -173,17 +167,11 @@ func (b *Backup) addRuns() error {
 }
 
 func (b *Backup) setKey(f *BackupFile) error {
-	file, err := b.e.fs.OpenReadOnly(f.path)
-	if err != nil {
-		return err
+	head, err := b.files.Head(f.path)
+	if err == nil {
+		f.Key = BackupKey(f.Name, f.Size, head[:])
 	}
-	defer file.Close()
-	var head [segment.HeadSize]byte
-	if n, err := file.ReadAt(head[:], 0); n < len(head) {
-		return fmt.Errorf("read the header of %s: %w", f.path, segment.Cause(err))
-	}
-	f.Key = BackupKey(f.Name, f.Size, head[:])
-	return nil
+	return err
 }
 
 // Copy writes the bytes of Files[i] to w. The slices that w gets are good during the call.
@@ -200,32 +188,15 @@ func (b *Backup) Copy(ctx context.Context, i int, w io.Writer) error {
 }
 
 func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
-	file, err := segment.Uncached(b.e.fs).OpenReadOnly(f.path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if b.buf == nil {
-		b.buf = segment.BlockBuffer(backupPiece)[:backupPiece]
-	}
-	for off := int64(0); off < f.Size; {
+	return b.files.Copy(w, f.path, f.Size, func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if b.e.lowDisk.Load() {
 			return ErrBackupDisk
 		}
-		p := b.buf[:min(int64(len(b.buf)), f.Size-off)]
-		if n, err := file.ReadAt(b.buf[:segment.WholeBlocks(len(p))], off); n < len(p) {
-			return fmt.Errorf("read %d bytes at offset %d: %w", len(p), off, segment.Cause(err))
-		}
-		if _, err := w.Write(p); err != nil {
-			return err
-		}
-		off += int64(len(p))
-		processor.Yield()
-	}
-	return nil
+		return nil
+	})
 }
 
 // Done lets the engine remove the files up to Files[i], when nothing else needs them.
@@ -237,7 +208,7 @@ func (b *Backup) retainFrom(i int) {
 	if i < len(b.Files) {
 		oldest = b.Files[i].segment
 	}
-	b.e.backing.retainSegments(oldest)
+	b.e.backing.SegmentsFrom(oldest)
 }
 
 // Check returns an error if the copy may not have all that was acknowledged. Then the engine was closed, or a sync
@@ -253,57 +224,4 @@ func (b *Backup) Check() error {
 }
 
 // Close lets the engine remove what it retained.
-func (b *Backup) Close() {
-	g := &b.e.backing
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.oldest.Store(0)
-	g.runs.Store(false)
-	g.running = false
-}
-
-// backing is what a backup retains.
-type backing struct {
-	mu      sync.Mutex // held while segments are dropped; no shard or log is locked before
-	running bool       // guarded by mu
-	// oldest is the first segment that is not copied yet, 0 if all are. Written with mu held.
-	oldest atomic.Uint64
-	// runs says that no run may be removed. Set with recordMu of the spool held.
-	runs atomic.Bool
-}
-
-// segments returns up to where segments may be dropped that are not needed before needed. The caller holds mu.
-func (b *backing) segments(needed uint64) uint64 {
-	if n := b.oldest.Load(); n > 0 {
-		return min(needed, n)
-	}
-	return needed
-}
-
-// segmentsTo is segments for a caller that has not locked mu.
-func (b *backing) segmentsTo(needed uint64) uint64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.segments(needed)
-}
-
-func (b *backing) retainsSegments() bool { return b.oldest.Load() > 0 }
-
-// retainSegments retains the segments from oldest on; 0 retains none.
-func (b *backing) retainSegments(oldest uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.oldest.Store(oldest)
-}
-
-// begin retains every segment from now on. It reports false if another backup does already.
-func (b *backing) begin() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.running {
-		return false
-	}
-	b.running = true
-	b.oldest.Store(1)
-	return true
-}
+func (b *Backup) Close() { b.e.backing.End() }

@@ -100,7 +100,7 @@ func (e *Engine) changeAt(q *queue, at *spot, to Changes) Ticket {
 	if to.SetDelay {
 		entry.State, entry.Due, entry.Token, lease = aside.Ready, 0, 0, counted{}
 		if to.Delay > 0 {
-			entry.State, entry.Due = aside.Delayed, e.dueIn(to.Delay)
+			entry.State, entry.Due = aside.Delayed, e.precise.In(to.Delay)
 		}
 	}
 	e.cut(q, at)

@@ -61,7 +61,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 	}
 	stands := x.stands
 	if x.Delay > 0 {
-		stands.Due = e.dueIn(x.Delay)
+		stands.Due = e.precise.In(x.Delay)
 	}
 	sh.to, sh.over = sh.to[:0], sh.over[:0]
 	sh.ids = append(sh.ids[:0], make([]uint64, len(sh.targets))...) // of the items of the key; zero: there is none

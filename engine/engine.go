@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
+	"github.com/kestrelmq/kestrel/engine/internal/alarm"
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/openfiles"
+	"github.com/kestrelmq/kestrel/engine/internal/retain"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
@@ -49,7 +51,7 @@ type Engine struct {
 	deletes    atomic.Int64  // queues deleted, expired ones included
 	expires    atomic.Int64  // queues expired
 	closed     atomic.Bool
-	backing    backing       // what a backup retains
+	backing    retain.Files  // by a backup; no shard or log is locked before it
 	lowDisk    atomic.Bool   // the disk has less room than its reserve
 	diskFree   atomic.Int64  // bytes when it was measured last, and one more; zero: it was not
 	pressed    chan struct{} // capacity 1: memory is short
@@ -70,11 +72,9 @@ type Engine struct {
 
 	metersMu sync.Mutex // guards the times of every Meter; taken last, and held for memory work only
 
-	alarm alarm
-	// precise is the present, as delays and leases see it, and what has passed of its millisecond. It begins with
-	// the clock of the wall, which may be set, and goes on with the monotonic one.
-	precise  func() (Time, time.Duration)
-	readBack Time // how long before they are due delayed items are read back, in ms
+	alarm    *alarm.Alarm[queue] // wakes queues in which something is due; its mutex is taken inside a shard's
+	precise  alarm.Clock         // of delays and leases
+	readBack Time                // how long before they are due delayed items are read back, in ms
 
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
@@ -131,16 +131,10 @@ func newEngine(opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, files: openfiles.Share(opts.Files), log: opts.Logger, seed: rand.Uint64(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
-		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
+		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1), alarm: alarm.New[queue](),
+		precise: alarm.NewClock(),
 	}
 	e.readBack, e.accounts.Yield = Time(opts.readBack.Milliseconds()), opts.yield
-	e.alarm.sooner = make(chan struct{}, 1)
-	began := time.Now()
-	first, part := At(began), time.Duration(began.Nanosecond())%time.Millisecond
-	e.precise = func() (Time, time.Duration) {
-		passed := part + time.Since(began)
-		return first + Time(passed/time.Millisecond), passed % time.Millisecond
-	}
 	e.countAliases(opts.Settings.Aliases, Now())
 	if e.fs = opts.FS; e.fs == nil {
 		e.dirs = segment.NewHeldDirs()

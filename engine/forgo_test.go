@@ -193,12 +193,12 @@ func forgoInPieces(t *testing.T, use string) {
 			}
 		}
 	}
-	e.backing.runs.Store(true) // nothing is removed for now
+	e.backing.Runs.Store(true) // nothing is removed for now
 	for range each {
 		spoolAll(e)
 		mustGet(t, e, "q")
 	}
-	e.backing.runs.Store(false)
+	e.backing.Runs.Store(false)
 	awaitRuns(e)
 	between = func(int) {}
 	awaitRuns(e)

@@ -99,7 +99,7 @@ func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
 		entry.Token = 0 // that of a lease that lapses confirms the item until somebody takes it
 	}
 	if d := q.delayAfter(how, entry.Count); d > 0 {
-		entry.State, entry.Due = aside.Delayed, e.dueIn(d)
+		entry.State, entry.Due = aside.Delayed, e.precise.In(d)
 	}
 	e.changeAside(q, r, entry)
 	return e.sayAside(q, r)
@@ -114,7 +114,7 @@ func (e *Engine) bury(q *queue, r *read, how Return) {
 		r.dead = Rejected
 	}
 	if d := q.delayAfter(how, r.count); d > 0 {
-		r.again = e.dueIn(d)
+		r.again = e.precise.In(d)
 	}
 	q.moving.pushBack(r)
 	q.pickUpMoves()
@@ -132,7 +132,7 @@ func (e *Engine) returnDead(q *queue, r *read, now Time) {
 		}
 	}
 	switch again := r.again; {
-	case again > e.steady():
+	case again > e.precise.Now():
 		ref := e.setAside(q, &r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: again, Count: r.count})
 		e.hideMany(q)
 		q.shard.freeRead(r)
@@ -180,7 +180,7 @@ func (e *Engine) giveBack(r *read, how Return) (t Ticket) {
 		return t
 	}
 	if d := q.delayAfter(how, r.count); d > 0 {
-		ref := e.setAside(q, &r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: e.dueIn(d), Count: r.count})
+		ref := e.setAside(q, &r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: e.precise.In(d), Count: r.count})
 		e.hideMany(q)
 		q.shard.freeRead(r)
 		return e.sayAside(q, ref)

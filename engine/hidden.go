@@ -115,7 +115,7 @@ func (e *Engine) hideMany(q *queue) {
 // wantHide asks for delayed items of q to be hidden. The caller holds the shard's mutex.
 func (e *Engine) wantHide(q *queue, urgent bool) {
 	h := &q.aside.hidden
-	if h.queuedHide || q.deleted || e.steady() < h.retryAt {
+	if h.queuedHide || q.deleted || e.precise.Now() < h.retryAt {
 		return
 	}
 	h.queuedHide, h.urgent = true, urgent
@@ -131,7 +131,7 @@ func (e *Engine) hiddenSoon(q *queue) Time {
 		return 0
 	case !h.blocked:
 		return max(due-e.readBack, 1)
-	case due >= e.steady():
+	case due >= e.precise.Now():
 		return max(due, 1)
 	}
 	return 0 // when others have been taken; see wantMore
@@ -142,10 +142,10 @@ func (e *Engine) hiddenSoon(q *queue) Time {
 func (e *Engine) mayReadBack(q *queue) bool {
 	h := &q.aside.hidden
 	r, due := h.Soonest()
-	if r == nil || due-e.readBack >= e.steady() {
+	if r == nil || due-e.readBack >= e.precise.Now() {
 		return false
 	}
-	if due < e.steady() && q.aside.Tally(aside.Ready).Count == 0 {
+	if due < e.precise.Now() && q.aside.Tally(aside.Ready).Count == 0 {
 		return true
 	}
 	disk := h.Disk()
@@ -157,7 +157,7 @@ func (e *Engine) mayReadBack(q *queue) bool {
 func (e *Engine) readSoon(q *queue) {
 	h := &q.aside.hidden
 	r, due := h.Soonest()
-	if r == nil || h.queuedRead || due-e.readBack >= e.steady() {
+	if r == nil || h.queuedRead || due-e.readBack >= e.precise.Now() {
 		return
 	}
 	if h.blocked = !e.mayReadBack(q); !h.blocked {
@@ -186,7 +186,7 @@ func (e *Engine) hiddenComing(q *queue) bool {
 		return false
 	}
 	r, due := q.aside.hidden.Soonest()
-	return r != nil && due < e.steady()
+	return r != nil && due < e.precise.Now()
 }
 
 // recordHidden records what lives in a hidden run of q, if it is written, and returns how many bytes that took,

@@ -50,7 +50,7 @@ func (h *hiding) open(change ...func(*Options)) {
 		h.Engine = openQuiet(h.T, o)
 	}
 	h.precise = func() (Time, time.Duration) { return h.now, 0 }
-	h.spool.now = h.steady
+	h.spool.now = h.precise.Now
 }
 
 // put puts an item that is due so long from now, and whose body says when that is.

@@ -112,7 +112,7 @@ func hiddenScript(t *testing.T, fsys *segmenttest.FS) *hiddenLedger {
 	}
 	l.Engine = e
 	l.precise = func() (Time, time.Duration) { return l.now, 0 }
-	l.spool.now = l.steady
+	l.spool.now = l.precise.Now
 	defer e.Close()
 	l.puts(12, 10*time.Second)
 	l.work()

@@ -49,7 +49,7 @@ func (s *spool) hide(q *queue) {
 		err = s.hideAgain(q)
 	}
 	s.noteHide(q, err)
-	now := s.e.steady()
+	now := s.e.precise.Now()
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if err != nil || !hid {
@@ -108,7 +108,7 @@ func (s *spool) hideDelayed(q *queue, urgent bool) (hid bool, err error) {
 func (s *spool) beginHide(q *queue, choose func(*hideJob) bool) (job *hideJob, ok bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	job = &hideJob{q: q, io: s.runIO(q), until: s.e.steady() + 2*s.e.readBack, left: q.aside.Len()}
+	job = &hideJob{q: q, io: s.runIO(q), until: s.e.precise.Now() + 2*s.e.readBack, left: q.aside.Len()}
 	if q.deleted || !choose(job) {
 		return nil, false
 	}
@@ -230,7 +230,7 @@ func (s *spool) unload(job *hideJob) {
 	q, h := job.q, &job.q.aside.hidden
 	for ids := range s.hideBatch.IDs(hidePiece) {
 		q.shard.mu.Lock()
-		soon := s.e.steady() + s.e.readBack
+		soon := s.e.precise.Now() + s.e.readBack
 		for _, id := range ids {
 			ref, ok := q.aside.Find(id)
 			if !ok || !job.run.Contains(id) {
@@ -253,7 +253,7 @@ func (s *spool) unload(job *hideJob) {
 
 // hideAgain writes what lives of those runs of q that are mostly gone to one run. The caller holds hideMu.
 func (s *spool) hideAgain(q *queue) error {
-	now := s.e.steady()
+	now := s.e.precise.Now()
 	job, ok := s.beginHide(q, func(job *hideJob) bool {
 		size, items := int64(0), int64(0)
 		for _, r := range q.aside.hidden.Runs() {

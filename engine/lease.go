@@ -59,7 +59,7 @@ func (e *Engine) deliver(q *queue, count uint16, f *FetchRequest) (due Time) {
 	}
 	*f.Delivery = Delivery{Deliveries: int(count) + 1}
 	if d, _ := q.leaseFor(f); d > 0 && f.Access != Peek {
-		f.Delivery.Due = e.dueIn(d)
+		f.Delivery.Due = e.precise.In(d)
 	}
 	if f.Access == Lease {
 		f.Delivery.Receipt = q.newToken()
@@ -128,7 +128,7 @@ func (e *Engine) ExtendRead(now Time, ref ReadRef, d time.Duration) (due Time, o
 	if !ref.live() || r.leaseAt == 0 {
 		return 0, false
 	}
-	r.deadline = e.dueIn(d)
+	r.deadline = e.precise.In(d)
 	r.q.aside.held.Set(r, int64(r.deadline), &r.leaseAt)
 	e.setAlarm(r.q)
 	return r.deadline, true
@@ -237,7 +237,7 @@ func (e *Engine) ExtendLease(now Time, name []byte, receipt uint64, d time.Durat
 		return 0, Ticket{}, err
 	}
 	entry := q.aside.Get(r)
-	entry.Due = e.dueIn(d)
+	entry.Due = e.precise.In(d)
 	e.changeAside(q, r, entry)
 	t = e.sayAside(q, r)
 	e.unlock(q.shard, now)
@@ -287,7 +287,7 @@ func (e *Engine) LeaseReads(now Time, refs []ReadRef, d time.Duration, h *Holder
 			if most := q.opts.OpenReadTimeout; most > 0 {
 				d = min(d, most)
 			}
-			due = e.dueIn(d)
+			due = e.precise.In(d)
 		}
 		if r.held {
 			q.counters.opens++

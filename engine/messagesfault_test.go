@@ -87,7 +87,7 @@ func newMessages(t *testing.T, f passingFault) *messages {
 	}
 	m.Engine = e
 	m.precise = func() (Time, time.Duration) { return m.now, 0 }
-	m.spool.now = m.steady
+	m.spool.now = m.precise.Now
 	m.fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
 		if m.paused {
 			return segmenttest.Fault{}
@@ -403,7 +403,7 @@ func (m *messages) cut(how segmenttest.CutOptions, oldest int) {
 		m.Fatalf("%s failed: open what a power cut left: %v", m.failed, err)
 	}
 	e.precise = m.precise
-	e.spool.now = m.steady
+	e.spool.now = m.precise.Now
 	if w := e.Withheld(); len(w) > 0 {
 		m.Errorf("%s failed: withheld are %+v", m.failed, w)
 	}

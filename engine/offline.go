@@ -13,7 +13,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/repair"
-	"github.com/kestrelmq/kestrel/engine/internal/replay"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -351,28 +350,12 @@ type salvageReplay struct {
 }
 
 // Queues returns what the replay knows of each queue, in the order of their numbers.
-func (r salvageReplay) Queues() (queues []*repair.Queue) {
-	for _, q := range r.Replay.Queues() {
-		q.Compact(&r.pool, replay.WindowMemory)
-		found := &repair.Queue{
-			Number: q.Number, Name: q.Name, Named: q.Named, Created: q.Created, NextID: q.NextID,
-			Gone: q.Gone.Ranges(), Marked: q.Marked, Kept: make(map[uint64]Item, len(q.Kept)), Window: &q.Window, Changed: q.Changed,
-			Rescued: q.Rescued, Traces: q.Traces,
+func (r salvageReplay) Queues() []*repair.Queue {
+	queues := r.Salvaged()
+	if r.see != nil {
+		for _, q := range queues {
+			r.see(q)
 		}
-		for id, it := range q.Kept {
-			found.Kept[id] = it.Item
-			q.Window.Cut(&r.pool, id) // it was rewritten, and may be another one now
-		}
-		for _, run := range q.Runs {
-			found.Runs = append(found.Runs, run.ID)
-		}
-		for _, h := range q.Hidden {
-			found.Hidden = append(found.Hidden, repair.HiddenRun{ID: h.Run, State: h.State, Live: h.Live})
-		}
-		if r.see != nil {
-			r.see(found)
-		}
-		queues = append(queues, found)
 	}
 	return queues
 }

@@ -254,7 +254,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh.mu.Unlock()
 	// The journal may have to wait; their descriptors need not.
 	spent = slices.DeleteFunc(spent, func(r *run) bool { return !s.closeWriter(q, r) })
-	if s.e.backing.runs.Load() {
+	if s.e.backing.Runs.Load() {
 		return nil // tend asks again
 	}
 	spent, end := s.e.forgo(q, spent)

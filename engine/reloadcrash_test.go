@@ -63,7 +63,7 @@ func openCrossing(fsys segment.FS, now *Time) (*Engine, error) {
 	e, err := open(crossingOptions(fsys, now))
 	if err == nil {
 		e.precise = func() (Time, time.Duration) { return *now, 0 }
-		e.spool.now = e.steady
+		e.spool.now = e.precise.Now
 	}
 	return e, err
 }

@@ -460,7 +460,7 @@ func (w *Scan) change() {
 			if w.to.SetDelay {
 				w.delivery = Delivery{Deliveries: w.delivery.Deliveries}
 				if w.to.Delay > 0 {
-					w.delivery.Due = e.dueIn(w.to.Delay)
+					w.delivery.Due = e.precise.In(w.to.Delay)
 				}
 			}
 			if !w.r.Receive(seen) {

@@ -52,7 +52,7 @@ func (b *backlog) unclosed() bool {
 
 // tendHidden asks for what has been left undone for hidden runs, and removes the files of those that are spent.
 func (s *spool) tendHidden() {
-	now := s.e.steady()
+	now := s.e.precise.Now()
 	s.eachHidden(func(q *queue, h *hiddenRuns) {
 		s.e.spendRuns(q)
 		wasteful := false
@@ -79,7 +79,7 @@ func (s *spool) tendHidden() {
 func (s *spool) removeSpent() error {
 	s.recordMu.Lock()
 	defer s.recordMu.Unlock()
-	if s.e.backing.runs.Load() {
+	if s.e.backing.Runs.Load() {
 		return nil // tend asks again
 	}
 	s.mu.Lock()

@@ -62,7 +62,7 @@ func (e *Engine) trimJournal() error {
 		return nil
 	}
 	oldest := segments[0].Number
-	needed := e.backing.segmentsTo(e.oldestSegment(segments[len(segments)-1].Number))
+	needed := e.backing.SegmentsTo(e.oldestSegment(segments[len(segments)-1].Number))
 	if needed <= oldest {
 		return nil
 	}
@@ -84,9 +84,9 @@ func (e *Engine) trimJournal() error {
 	if err := e.journal.Sync(unneeding); err != nil {
 		return err
 	}
-	e.backing.mu.Lock() // a backup may have begun meanwhile
-	defer e.backing.mu.Unlock()
-	n, err := e.journal.DropBefore(e.backing.segments(min(needed, e.checkpointed)))
+	e.backing.Lock() // a backup may have begun meanwhile
+	defer e.backing.Unlock()
+	n, err := e.journal.DropBefore(e.backing.Segments(min(needed, e.checkpointed)))
 	e.debt.Dropped(segments[:n])
 	return err
 }
@@ -142,7 +142,7 @@ func (e *Engine) boundJournal() (held bool) {
 	asked := e.hideOld(trim.LastBytes(segments, e.opts.JournalSize/4*3))
 	use := e.measureUse(segments)
 	limit := use.Limit(e.opts.JournalSize)
-	if e.withheld.oldest > 0 || e.backing.retainsSegments() {
+	if e.withheld.oldest > 0 || e.backing.HasSegments() {
 		// From some segment on nothing is dropped, even if no queue needs it, and clients need not wait for that.
 		e.journal.SetMost(limit+total, e.opts.SegmentSize)
 		return false

@@ -70,7 +70,7 @@ func (s *spool) unhideFrame(q *queue) {
 		}
 		return
 	}
-	until := s.e.steady() + 2*s.e.readBack
+	until := s.e.precise.Now() + 2*s.e.readBack
 	later := Time(0) // when the first is due that stays on disk
 	if i := slices.IndexFunc(entries, func(e hidden.Entry) bool { return e.Due > until && e.Due > first }); i >= 0 {
 		entries, later = entries[:i], entries[i].Due

@@ -13,7 +13,7 @@ const dueBatch = 128
 // wake moves items of q that are due, up to dueBatch: what was delayed is ready, and leases lapse. It reports whether
 // there are more. The caller holds the shard's mutex, and releases it by unlock; the waiters are served here.
 func (e *Engine) wake(q *queue, now Time) (more bool) {
-	s, at, n := q.aside, e.steady(), 0
+	s, at, n := q.aside, e.precise.Now(), 0
 	if s.hidden.Disk().Count > 0 {
 		e.readSoon(q)
 	}
@@ -55,7 +55,7 @@ func (e *Engine) wakeUp(q *queue, now Time) {
 func (e *Engine) wakeQueues() time.Duration {
 	for {
 		at, part := e.precise()
-		q, wait := e.alarm.take(at)
+		q, wait := e.alarm.Take(at)
 		if q == nil {
 			return wait - part
 		}
@@ -65,7 +65,7 @@ func (e *Engine) wakeQueues() time.Duration {
 		if !q.deleted {
 			if e.wake(q, now); q.aside.at == 0 {
 				if at := e.nextDue(q); at != 0 { // what else is due must not come before other queues
-					e.setAlarmAt(q, max(at, e.steady()-1))
+					e.setAlarmAt(q, max(at, e.precise.Now()-1))
 				}
 			}
 		}
@@ -87,7 +87,7 @@ func (e *Engine) runAlarm() {
 		select {
 		case <-e.stop:
 			return
-		case <-e.alarm.sooner:
+		case <-e.alarm.Sooner():
 		case <-timer.C:
 		}
 		wait := e.ringAlarm()

@@ -69,3 +69,6 @@ func (h *Heap[T]) put(at, from int) int {
 	*h.entries[at].place = at + 1
 	return from
 }
+
+// RemoveFirst takes out the value that First returns, of which there must be one.
+func (h *Heap[T]) RemoveFirst() { h.Remove(h.entries[0].place) }
