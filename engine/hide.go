@@ -311,3 +311,58 @@ func (s *spool) copyLiving(q *queue, r *hidden.Run) error {
 	}
 	return nil
 }
+
+// tendHidden asks for what has been left undone for hidden runs, and removes the files of those that are spent.
+func (s *spool) tendHidden() {
+	now := s.e.precise.Now()
+	s.eachHidden(func(q *queue, h *hiddenRuns) {
+		s.e.spendRuns(q)
+		wasteful := false
+		for _, r := range h.Runs() {
+			if r.Err != nil && !runs.IsDamage(r.Err) {
+				h.Mend(r)
+			}
+			wasteful = wasteful || s.isWasteful(r, now)
+		}
+		if wasteful {
+			s.e.wantHide(q, false)
+		}
+		s.e.hideMany(q)
+		h.blocked = false
+		s.e.readSoon(q)
+		s.e.setAlarm(q)
+	})
+	if err := s.removeSpent(); err != nil && !s.e.journal.Failing() {
+		s.e.report("delayed items: used-up files could not be removed; trying again", err) // tend tries again
+	}
+}
+
+// removeSpent removes the files of spent hidden runs. That nothing lives in them is made durable before.
+func (s *spool) removeSpent() error {
+	s.recordMu.Lock()
+	defer s.recordMu.Unlock()
+	if s.e.backing.Runs.Load() {
+		return nil // tend asks again
+	}
+	s.mu.Lock()
+	spent := slices.Clone(s.spent)
+	s.mu.Unlock()
+	if len(spent) == 0 {
+		return nil
+	}
+	if err := s.e.journal.Sync(s.e.journal.End()); err != nil {
+		return err
+	}
+	var err error
+	for i, f := range spent {
+		s.closeReader(f)
+		if err = s.dir.Remove(f.Path); err != nil {
+			spent = spent[:i]
+			break
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent = slices.Delete(s.spent, 0, len(spent))
+	return err
+}

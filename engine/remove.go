@@ -11,13 +11,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// ticketSoFar is what an operation on q must wait for that relies on all that has happened to it, also by others.
-func (e *Engine) ticketSoFar(q *queue) Ticket {
-	q.shard.mu.Lock()
-	defer q.shard.mu.Unlock()
-	return e.ticketOf(q)
-}
-
 // clear drops all that s does not say stays, in one step, and returns what is to be given back. The shard is locked.
 func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 	if q.inJournal() && q.items() > 0 {

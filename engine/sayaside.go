@@ -29,6 +29,13 @@ func (e *Engine) ticketOf(q *queue) Ticket {
 	return q.ticket(e.journal, e.journal.End())
 }
 
+// ticketSoFar is what an operation on q must wait for that relies on all that has happened to it, also by others.
+func (e *Engine) ticketSoFar(q *queue) Ticket {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	return e.ticketOf(q)
+}
+
 // rewriteAside records an item aside again, as it is, unless it lives in a hidden run.
 func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 	q.lieIn(r, 0)
