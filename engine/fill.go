@@ -6,7 +6,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
-	"github.com/kestrelmq/kestrel/segment"
 )
 
 // freeHead removes expired items from the head of q, if a fetch has left that to it, and reports whether
@@ -156,22 +155,6 @@ func (s *spool) windowRoom(q *queue) int64 {
 		return -1
 	}
 	return q.fillLimit() - q.window.Bytes - 1
-}
-
-// seekOn moves the place at on to the next frame with an item from at.ID on. It looks in the run of at, and in those
-// of chain behind it, as far as they are written. One of them must have such an item.
-func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Tag, err error) {
-	for {
-		for at.ID > at.Run.written.LastID { // no item is left in the run: its file may be gone
-			*at = at.Next(chain)
-		}
-		f, tag, err = s.reader.Seek(at.Run.File, at.Offset, at.ID, at.Run.written.End)
-		if err != nil || f.Size > 0 {
-			at.Offset = f.Offset
-			return f, tag, err
-		}
-		*at = at.Next(chain)
-	}
 }
 
 // takePiece is how many items of a frame in which some are gone come into the window before the shard is unlocked.

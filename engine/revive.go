@@ -213,39 +213,31 @@ func (r *revival) restore(q *queue, from *replay.Queue) error {
 }
 
 // collect makes b of those runs in which an item lives. The others are spent if their file still exists. So forgo
-// writes their removals before the file goes. absent is the part of their ranges that they do not hold. What an older
-// run holds of a newer one's range has been spilled again, after it had been kept. The file of a run that was repaired
-// has a new number, and holds what lived, so no newer one's range is touched.
+// writes their removals before the file goes. absent is the part of their ranges that they do not hold.
 func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent idset.Set, err error) {
-	slices.SortFunc(all, func(a, b replay.Run) int { return cmp.Compare(b.ID.Number, a.ID.Number) })
-	dead := gone
-	gone = gone.Clone()
-	firsts := make(map[*run]uint64)
-	for _, known := range all {
-		r := &run{File: s.dir.File(known.ID), written: known.State, recorded: known.State}
-		live, first, err := s.reader.Survey(r.File, r.recorded, &gone)
-		if err != nil {
-			return nil, err
-		}
-		ids := r.recorded.IDs()
-		if _, found := slices.BinarySearch(s.found, r.ID.Number); found && live.Count == 0 {
-			b.spent = append(b.spent, r)
-			absent = append(absent, gone.Missing(ids)...)
-		}
-		if gone.AddRange(ids); live.Count == 0 {
-			continue
-		}
-		firsts[r] = first
-		b.runs = append(b.runs, r)
-		b.count, b.bytes, b.onDisk = b.count+live.Count, b.bytes+live.Bytes, b.onDisk+live.Count
+	parts := make([]runs.Part, len(all))
+	for i, known := range all {
+		parts[i] = runs.Part{File: s.dir.File(known.ID), State: known.State}
 	}
-	// By id, which is by number unless one was repaired.
-	slices.SortFunc(b.runs, func(a, b *run) int { return cmp.Compare(firsts[a], firsts[b]) })
-	if len(b.runs) > 0 {
-		first := firsts[b.runs[0]]
+	live, spent, absent, err := s.reader.Collect(parts, gone, func(number uint64) bool {
+		_, found := slices.BinarySearch(s.found, number)
+		return found
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range spent {
+		b.spent = append(b.spent, &run{File: p.File, written: p.State, recorded: p.State})
+	}
+	for _, f := range live {
+		b.runs = append(b.runs, &run{File: f.File, written: f.State, recorded: f.State})
+		b.count, b.bytes, b.onDisk = b.count+f.Live.Count, b.bytes+f.Live.Bytes, b.onDisk+f.Live.Count
+	}
+	if len(live) > 0 {
+		first := live[0].First
 		b.next, b.nextID = runs.At(b.runs[0], first), first
 		// What cannot be read is reported by the fetch that comes to it; until then only the queue's age is unknown.
-		b.oldest, _ = s.reader.Added(b.runs[0].File, first, b.runs[0].recorded.End, &dead)
+		b.oldest, _ = s.reader.Added(live[0].File, first, live[0].End, &gone)
 	}
 	return absent, nil
 }
@@ -296,59 +288,27 @@ func (r *revival) restoreKept(q *queue, from *replay.Queue) error {
 // readUpTo takes the items with ids up to last out of q's backlog.
 func (s *spool) readUpTo(q *queue, last uint64) (items []replay.Kept, err error) {
 	b := q.backlog
-	for b.onDisk > 0 && b.next.ID <= last {
-		at := b.next
-		f, tag, err := s.seekOn(&at, b.runs)
-		if err != nil {
-			return nil, err
+	err = s.eachOnDisk(b, func(it Item) bool {
+		if it.ID <= last {
+			items = append(items, replay.Kept{Item: it})
 		}
-		b.next = at
-		if tag.FirstID > last {
-			return items, nil
-		}
-		body, _, err := s.reader.Body(at.Run.File, f, tag, nil)
-		if err != nil {
-			return nil, err
-		}
-		item.EachImage(body, tag.FirstID, func(it Item) bool {
-			if it.ID > last {
-				return false
-			}
-			b.next.ID = it.ID + 1
-			if it.ID >= at.ID && !b.gone.Has(it.ID) {
-				items = append(items, replay.Kept{Item: it})
-				b.took(1, int64(len(it.Data)), it.ID)
-			}
-			return true
-		})
-		b.next.ID = max(b.next.ID, min(tag.LastID, last)+1)
+		return it.ID < last
+	})
+	for _, it := range items {
+		b.took(1, int64(len(it.Data)), it.ID)
 	}
-	return items, nil
+	b.next.ID = max(b.next.ID, last+1)
+	return items, err
 }
 
-// eachOnDisk calls f for the items of a backlog that are on disk alone, oldest first, until f
-// returns false. Data is valid during the call.
+// eachOnDisk calls f for the items of a backlog that are on disk alone, oldest first, until f returns false. Each frame
+// has memory of its own.
 func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
-	at, left, more := b.next, b.onDisk, true
-	for left > 0 && more {
-		frame, tag, err := s.seekOn(&at, b.runs)
-		if err != nil {
-			return err
-		}
-		body, _, err := s.reader.Body(at.Run.File, frame, tag, nil)
-		if err != nil {
-			return err
-		}
-		item.EachImage(body, tag.FirstID, func(it Item) bool {
-			if it.ID >= at.ID && !b.gone.Has(it.ID) {
-				left--
-				more = f(it)
-			}
-			return more
-		})
-		at.Pass(tag, frame.Next)
+	chain := make([]runs.Part, len(b.runs))
+	for i, r := range b.runs {
+		chain[i] = runs.Part{File: r.File, State: r.written}
 	}
-	return nil
+	return s.reader.EachFrom(chain, b.next.ID, b.onDisk, &b.gone, f)
 }
 
 // clean removes the files that no queue's backlog has, and logs how many there were. An earlier process had not
