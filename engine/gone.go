@@ -71,6 +71,36 @@ func (at *readCursor) asides(q *queue) iter.Seq[aside.Ref] {
 	}
 }
 
+// each calls read for what is left of lists of q, and other for what is left aside, in a batch of so many. It reports
+// whether there may be more.
+func (at *readCursor) each(
+	q *queue, batch int, read func(*read), other func(aside.Ref), lists ...*readList,
+) (more bool) {
+	seen := 0
+	for r := range at.reads(q, lists...) {
+		if seen++; seen > batch {
+			return true
+		}
+		read(r)
+	}
+	for r := range at.asides(q) {
+		if seen++; seen > batch {
+			return true
+		}
+		other(r)
+	}
+	return false
+}
+
+// inPieces calls piece with the shard locked as long as it reports that there may be more, and pause behind each piece.
+func (sh *shard) inPieces(pause func(), piece func() (more bool)) {
+	for more := true; more; pause() {
+		sh.mu.Lock()
+		more = piece()
+		sh.mu.Unlock()
+	}
+}
+
 // asideIDs yields the ids of all items aside, in no order.
 func (q *queue) asideIDs() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
@@ -89,21 +119,10 @@ func (q *queue) endLooking(s *marks.Staying) {
 
 // look looks for what stays in the next batch of items, and reports whether there may be more.
 func (at *readCursor) look(q *queue, s *marks.Staying, batch int) (more bool) {
-	seen := 0
 	at.clears = q.clears
-	for r := range at.reads(q, &q.returned, &q.open, &q.moving) {
-		if seen++; seen > batch {
-			return true
-		}
-		s.Note(r.item.ID, r.state != readReturned)
-	}
-	for r := range at.asides(q) {
-		if seen++; seen > batch {
-			return true
-		}
-		s.Note(q.aside.ID(r), q.aside.State(r) == aside.Leased)
-	}
-	return false
+	return at.each(q, batch, func(r *read) { s.Note(r.item.ID, r.state != readReturned) },
+		func(r aside.Ref) { s.Note(q.aside.ID(r), q.aside.State(r) == aside.Leased) },
+		&q.returned, &q.open, &q.moving)
 }
 
 // goneWalk looks in pieces for what of a queue is gone: each id in g.Front and g.Behind, unless it lives elsewhere. Of
@@ -131,10 +150,8 @@ func (q *queue) beginGone(needed bool) *goneWalk {
 
 // end returns what was gone when the walk began.
 func (w *goneWalk) end() idset.Bitmap {
-	for more := !w.IsEmpty(); more; processor.Yield() {
-		w.q.shard.mu.Lock()
-		more = w.piece()
-		w.q.shard.mu.Unlock()
+	if !w.IsEmpty() {
+		w.q.shard.inPieces(processor.Yield, w.piece)
 	}
 	return w.Set()
 }
@@ -149,17 +166,9 @@ func (w *goneWalk) piece() (more bool) {
 		w.Hidden = append(w.Hidden, w.runs[0].DiskIDs().Clone())
 	}
 	w.at.clears = q.clears
-	for r := range w.at.reads(q, &q.returned, &q.open, &q.moving) {
-		if seen++; seen > readBatch {
-			return true
-		}
-		w.Live.Add(r.item.ID)
-	}
-	for r := range w.at.asides(q) {
-		if seen++; seen > readBatch {
-			return true
-		}
-		w.Live.Add(q.aside.ID(r))
+	if w.at.each(q, readBatch-seen, func(r *read) { w.Live.Add(r.item.ID) },
+		func(r aside.Ref) { w.Live.Add(q.aside.ID(r)) }, &q.returned, &q.open, &q.moving) {
+		return true
 	}
 	q.walks = slices.DeleteFunc(q.walks, func(live *idset.Bitmap) bool { return live == &w.Live })
 	return false

@@ -119,11 +119,7 @@ func (e *Engine) retryJournal() {
 func (e *Engine) trimPools() {
 	for i := range e.shards {
 		sh := &e.shards[i]
-		for all := false; !all; {
-			sh.mu.Lock()
-			all = sh.trim()
-			sh.mu.Unlock()
-		}
+		sh.inPieces(func() {}, func() (more bool) { return !sh.trim() })
 	}
 }
 

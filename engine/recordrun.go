@@ -131,13 +131,13 @@ func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 // letGoOf unpins, in pieces, the segments of reads whose items are in the run that was just recorded. A read that
 // leaves its list before lets go of its segment then.
 func (q *queue) letGoOf() {
-	for at, more := (readCursor{}), true; more; processor.Yield() {
-		q.shard.mu.Lock()
+	var at readCursor
+	q.shard.inPieces(processor.Yield, func() (more bool) {
 		if more = q.letting != nil && q.letGoOfSome(&at); !more {
 			q.letting = nil
 		}
-		q.shard.mu.Unlock()
-	}
+		return more
+	})
 }
 
 func (q *queue) letGoOfSome(at *readCursor) (more bool) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -52,11 +53,7 @@ func (e *Engine) reloadQueue(q *queue, opts *QueueOptions) (err error) {
 		q.shard.mu.Unlock()
 	}
 	cross(q)
-	for more := true; more; e.opts.yield() {
-		q.shard.mu.Lock()
-		more = q.endRefused()
-		q.shard.mu.Unlock()
-	}
+	q.shard.inPieces(e.opts.yield, q.endRefused)
 	return err
 }
 
@@ -139,29 +136,14 @@ func (e *Engine) letGo(q *queue) {
 }
 
 func (e *Engine) letGoAll(q *queue) {
-	for at, more := (readCursor{}), true; more; e.opts.yield() {
-		q.shard.mu.Lock()
-		more = q.letGoSome(&at)
-		q.shard.mu.Unlock()
-	}
+	var at readCursor
+	q.shard.inPieces(e.opts.yield, func() (more bool) { return q.letGoSome(&at) })
 }
 
 // letGoSome is a piece of letGo, and reports whether there may be more.
 func (q *queue) letGoSome(at *readCursor) (more bool) {
-	seen := 0
-	for r := range at.reads(q, &q.open, &q.returned, &q.moving) {
-		if seen++; seen > readBatch {
-			return true
-		}
-		r.lieIn(0)
-	}
-	for r := range at.asides(q) {
-		if seen++; seen > readBatch {
-			return true
-		}
-		q.lieIn(r, 0)
-	}
-	return false
+	return at.each(q, readBatch, func(r *read) { r.lieIn(0) }, func(r aside.Ref) { q.lieIn(r, 0) },
+		&q.open, &q.returned, &q.moving)
 }
 
 // enterRest records in pieces what beginEntering has left. Runs of the backlog come last. Each id in the range of one

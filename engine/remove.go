@@ -177,19 +177,8 @@ func (k *keysLeft) piece(q *queue) (more bool) {
 		k.leaves = q.keys.Sweep(k.leaves, 1, func(id uint64) bool { return id < k.limit && !k.stay.Has(id) })
 		return true
 	}
-	seen := 0
-	for r := range k.at.reads(q, &q.open) {
-		if seen++; seen > 8 {
-			return true
-		}
-		q.noteNewest(&r.item)
-	}
-	for r := range k.at.asides(q) {
-		if seen++; seen > 8 {
-			return true
-		}
+	return k.at.each(q, 8, func(r *read) { q.noteNewest(&r.item) }, func(r aside.Ref) {
 		it := q.aside.Item(r)
 		q.noteNewest(&it)
-	}
-	return false
+	}, &q.open)
 }
