@@ -42,6 +42,7 @@ var leaning = map[string]lean{
 	"engine/internal/idset":           {0, 1},
 	"engine/internal/list":            {0, 1},
 	"engine/internal/machine":         {0, 1},
+	"engine/internal/queuename":       {0, 1},
 	"engine/internal/record":          {0, 1},
 	"engine/internal/repair":          {0, 1},
 	"engine/internal/replay":          {0, 1},

@@ -32,7 +32,7 @@ var mayImport = map[string]string{
 
 	"engine": "engine/histogram engine/internal/accountname engine/internal/alarm engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/trim engine/internal/idset engine/internal/item" +
-		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/namehash engine/internal/marks engine/internal/nap engine/internal/openfiles engine/internal/processor engine/internal/record" +
+		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/namehash engine/internal/marks engine/internal/nap engine/internal/openfiles engine/internal/processor engine/internal/queuename engine/internal/record" +
 		" engine/internal/repair engine/internal/replay engine/internal/retain engine/internal/runs engine/internal/worklist" +
 		" segment segment/segmenttest",
 	"engine/backup":               "engine engine/internal/dirlock engine/internal/processor segment segment/segmenttest",
@@ -55,6 +55,7 @@ var mayImport = map[string]string{
 	"engine/internal/nap":       "",
 	"engine/internal/openfiles": "",
 	"engine/internal/processor": "",
+	"engine/internal/queuename": "engine/internal/accountname",
 	"engine/internal/worklist":  "",
 	"engine/internal/record":    "engine/internal/item engine/internal/runs segment",
 	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/internal/alarm"
@@ -48,6 +49,20 @@ func (q *queue) itemsAside() *asideItems {
 		q.aside.hidden.Memory = q.shard.pool.Memory
 	}
 	return q.aside
+}
+
+// asideIDs yields the ids of all items aside, in no order.
+func (q *queue) asideIDs() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if q.aside == nil {
+			return
+		}
+		for r := range aside.Ref(q.aside.Len()) {
+			if !q.aside.IsDropped(r) && !yield(q.aside.ID(r)) {
+				return
+			}
+		}
+	}
 }
 
 // firstReady sets it to the item aside to hand out next, and reports whether it comes before those in line.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -59,8 +60,8 @@ type backlog struct {
 	gone idset.Bitmap
 	// marks is the file that has gone, as the last checkpoint left it; nil if there is none. spentMarks are those
 	// that the journal does not name any more, once it is synced.
-	marks      *marksFile
-	spentMarks []*marksFile
+	marks      *marks.File
+	spentMarks []*marks.File
 	// unsized are those of gone whose bodies bytes still counts: nobody has seen how large they are.
 	unsized idset.Bitmap
 	// failed is why nothing more can be read: damage, or an error of the disk.

@@ -128,7 +128,7 @@ func (b *Backup) addRuns() error {
 		}
 		for _, m := range append(slices.Clone(backlog.spentMarks), backlog.marks) {
 			if m != nil {
-				recorded[m.ID.Number] = m.end
+				recorded[m.ID.Number] = m.End
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -118,7 +119,7 @@ func (t *telling) ranges(gone iter.Seq[idset.Range]) (more bool) {
 }
 
 // recordMarksAgain records the file with what is gone of q, if that is still m. It returns how many bytes that took.
-func (e *Engine) recordMarksAgain(q *queue, m *marksFile) (n int64) {
+func (e *Engine) recordMarksAgain(q *queue, m *marks.File) (n int64) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if b := q.backlog; !q.inJournal() || b == nil || b.marks != m {

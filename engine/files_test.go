@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -122,7 +123,7 @@ func TestFilesOfMarksBounded(t *testing.T) {
 	const others, queues, rounds, n = 1 + 4, 30, 3, 24 // see TestFilesBounded
 	fsys := &countingFS{FS: segmenttest.New()}
 	o := testOptions(fsys, tiny)
-	o.Files, o.markFrom, o.markLong, o.SegmentSize = MinFiles, 2*removeBytes, 8, 4<<10
+	o.Files, o.markFrom, o.markLong, o.SegmentSize = MinFiles, 2*marks.RangeCost, 8, 4<<10
 	e := openQuiet(t, o)
 	names := func(yield func(string) bool) {
 		for i := range queues {

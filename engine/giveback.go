@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/nap"
+	"github.com/kestrelmq/kestrel/engine/internal/queuename"
 )
 
 // ReturnKind says why an item comes back.
@@ -62,11 +62,7 @@ func (q *queue) isExhausted(how Return, count uint16) bool {
 	return (exhausted || how.How == Reject) && q.deadLetters() != ""
 }
 
-// deadSuffix is what the name of a dead-letter queue ends with unless options name another one.
-const deadSuffix = "_dead"
-
-// deadLetters is the name of the queue that takes what this one gives up; "" if there is none. The one of
-// a fanout child must not be a child of the same queue, which would get what is put to that.
+// deadLetters is the name of the queue that takes what this one gives up; "" if there is none.
 func (q *queue) deadLetters() string {
 	if q.opts.DeadLetterQueue != "" {
 		if q.opts.DeadLetterQueue == q.name {
@@ -74,14 +70,7 @@ func (q *queue) deadLetters() string {
 		}
 		return q.opts.DeadLetterQueue
 	}
-	parent, child, isChild := strings.Cut(q.name, "+")
-	switch {
-	case strings.HasSuffix(parent, deadSuffix):
-		return ""
-	case isChild:
-		return parent + deadSuffix + "+" + child
-	}
-	return parent + deadSuffix
+	return queuename.DeadLetters(q.name)
 }
 
 // returnLeased ends a lease. The caller holds the shard's mutex, serves the waiters, and ends with unlock.

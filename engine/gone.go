@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"iter"
 	"math"
 	"slices"
@@ -8,9 +11,12 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/replay"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // readBatch is how many reads and items aside a walk looks at before it unlocks the shard: some 50 µs of work.
@@ -98,17 +104,6 @@ func (sh *shard) inPieces(pause func(), piece func() (more bool)) {
 		sh.mu.Lock()
 		more = piece()
 		sh.mu.Unlock()
-	}
-}
-
-// asideIDs yields the ids of all items aside, in no order.
-func (q *queue) asideIDs() iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		for r := range new(readCursor).asides(q) {
-			if !yield(q.aside.ID(r)) {
-				return
-			}
-		}
 	}
 }
 
@@ -223,4 +218,194 @@ func (q *queue) thinnedFrom(r *run) (ids idset.Set) {
 		}
 	}
 	return ids
+}
+
+// Every checkpoint records again what is gone in the middle of a backlog. If that is many ranges of ids, they stand in
+// a file. The checkpoint names the file, and what has gone since. See docs/decisions/0039-marks.md.
+
+const (
+	// defaultMarkFrom is how many bytes of records a checkpoint may take for what is gone of a queue, before the ids go
+	// to a file. They may also take markShare, one part in so many, of what the file takes.
+	defaultMarkFrom, markShare = 32 << 10, 8
+	// defaultMarkLong is how many ids a range has that always stands in a record, and not in a file.
+	defaultMarkLong = 1 << 16
+)
+
+// marksNow returns the file that has what is gone of q, nil if there is none, and whether q may have one.
+func (q *queue) marksNow() (m *marks.File, may bool) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if q.backlog == nil {
+		return nil, false
+	}
+	return q.backlog.marks, true
+}
+
+// writeMarks has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The
+// queue had that number in the journal when gone was made. It waits for the disk.
+func (e *Engine) writeMarks(q *queue, number uint64, gone *idset.Bitmap) (others idset.Bitmap) {
+	part := marks.Ragged(gone, e.opts.markLong)
+	cost := marks.Cost(&part)
+	m, may := q.marksNow()
+	if !may || m == nil && cost <= e.opts.markFrom {
+		return *gone
+	}
+	if cost <= e.opts.markFrom {
+		if e.setMarks(q, number, nil, gone) {
+			return idset.Bitmap{}
+		}
+		return *gone
+	}
+	if m != nil && m.IDs.Len() <= 2*part.Len() { // most of it is in no long range by now
+		if others, cost = m.Beside(gone, &part); cost <= max(e.opts.markFrom, (m.End-segment.RunStart)/markShare) {
+			return others
+		}
+	}
+	fresh, err := e.spool.writeMarks(q, part)
+	if err != nil {
+		if !e.journal.Failing() {
+			e.report("backlog: the list of removed items could not be written; trying again", err)
+		}
+		others, _ = m.Beside(gone, &part)
+		return others // records say the same
+	}
+	others, _ = fresh.Beside(gone, &part)
+	if !e.setMarks(q, number, fresh, &others) {
+		return *gone
+	}
+	return idset.Bitmap{}
+}
+
+// setMarks puts m, which may be nil, in the place of the file that q has. It records that together with what is gone
+// beside it. One frame has both, since it may be the only one that says what the file before has. It does nothing, and
+// reports false, if q has no backlog any more, or has left the journal since it had that number. Then q may have
+// entered the journal again, with a file that has more.
+func (e *Engine) setMarks(q *queue, number uint64, m *marks.File, others *idset.Bitmap) bool {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	b := q.backlog
+	if b == nil || q.number != number {
+		if m != nil {
+			e.spool.spend(m.File)
+		}
+		return false
+	}
+	if b.marks != nil {
+		b.spentMarks = append(b.spentMarks, b.marks)
+	}
+	b.marks = m
+	if q.inJournal() {
+		e.recordMarks(q, others)
+	}
+	e.spool.wantRecord(q)
+	return true
+}
+
+// recordMarks records the file of q, or that there is none, and what else is gone. The caller holds the shard's mutex.
+func (e *Engine) recordMarks(q *queue, others *idset.Bitmap) {
+	e.journal.RecordNew(q.number, func(buf []byte) []byte {
+		buf = record.AppendMarks(buf, q.number, q.backlog.marks.Record())
+		return q.appendGone(buf, others.Within(idset.Between(1, math.MaxUint64)))
+	})
+}
+
+// writeMarks writes ids that are gone of q to a file, and syncs it.
+func (s *spool) writeMarks(q *queue, ids idset.Bitmap) (*marks.File, error) {
+	q.shard.mu.Lock()
+	mode := s.runIO(q)
+	q.shard.mu.Unlock()
+	coder := segment.NewCoder(segment.CodecNone)
+	defer coder.Close()
+	made, err := s.dir.Make(mode, &s.recordMu, func(w *segment.RunWriter) error { return marks.Write(w, coder, &ids) })
+	if err != nil {
+		return nil, err
+	}
+	return &marks.File{File: made.File, End: made.End, IDs: ids}, nil
+}
+
+// spendMarks lets go of the file of a backlog whose runs have gone: what is gone of them is recorded as a whole. The
+// caller holds the shard's mutex.
+func (e *Engine) spendMarks(q *queue) {
+	b := q.backlog
+	if b.marks == nil || b.inReadBehind || len(b.runs)+len(b.spent) > 0 {
+		return
+	}
+	b.spentMarks = append(b.spentMarks, b.marks)
+	b.marks = nil
+	if q.inJournal() {
+		e.recordMarks(q, new(idset.Bitmap))
+	}
+}
+
+// removeMarks removes the files that the journal does not name any more. The caller holds recordMu.
+func (s *spool) removeMarks(q *queue, b *backlog) error {
+	q.shard.mu.Lock()
+	s.e.spendMarks(q)
+	spent := slices.Clone(b.spentMarks)
+	end := s.e.journal.End()
+	q.shard.mu.Unlock()
+	if len(spent) == 0 {
+		return nil
+	}
+	if err := s.e.journal.Sync(end); err != nil {
+		return err
+	}
+	for _, m := range spent {
+		if err := s.fs.Remove(m.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove list of removed items: %w", err)
+		}
+		q.shard.mu.Lock()
+		b.spentMarks = slices.DeleteFunc(b.spentMarks, func(o *marks.File) bool { return o == m })
+		q.shard.mu.Unlock()
+	}
+	return nil
+}
+
+// restoreMarks reads the file that the journal names, and adds what is gone there to what the journal says is. It
+// returns nil if there is none, and a *segment.CorruptionError if the file is not what was written.
+func (r *revival) restoreMarks(q *replay.Queue) (*marks.File, error) {
+	if q.Marked == (record.Marks{}) {
+		return nil, nil
+	}
+	s := r.e.spool
+	m := &marks.File{File: s.dir.File(q.Marked.Run), End: q.Marked.End}
+	var err error
+	if m.IDs, err = marks.Read(s.reader, m.File, m.End, q.Marked.Count); err != nil {
+		return nil, err
+	}
+	s.reader.Forget(m.File)
+	q.Gone.AddAll(&m.IDs)
+	return m, nil
+}
+
+// goneStateSize is how many bytes a checkpoint takes in the journal for what is gone, about.
+func (q *queue) goneStateSize() int64 {
+	b, most := q.backlog, int64(defaultMarkFrom)
+	if n := b.gone.RangesUpTo(most/record.MaxRemoveSize) * record.MaxRemoveSize; n <= most {
+		return n
+	}
+	if b.marks != nil {
+		most = max(most, (b.marks.End-segment.RunStart)/markShare)
+	}
+	return most + record.MaxMarksSize
+}
+
+// marksLiving returns the id of an item that lives although the file of q says that it is gone, 0 if there is none. seen
+// has the items that are not in line. Of those in line, it looks at the ones in memory.
+func (q *queue) marksLiving(seen map[uint64]string) (wrong uint64) {
+	look := func(id uint64) bool {
+		if q.backlog.marks.IDs.Has(id) {
+			wrong = id
+		}
+		return wrong == 0
+	}
+	for id := range seen {
+		if !look(id) {
+			return wrong
+		}
+	}
+	for _, part := range [...]*item.Window{&q.window, &q.backlog.leaving, &q.backlog.recent} {
+		part.Each(func(it Item) bool { return look(it.ID) })
+	}
+	return wrong
 }

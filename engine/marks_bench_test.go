@@ -97,7 +97,7 @@ func removeHalf(b *testing.B, items int) {
 	}
 	written := int64(e.journal.End() - records)
 	if m, _ := e.shardOf([]byte("q")).queues["q"].marksNow(); m != nil {
-		written += m.end
+		written += m.End
 	}
 	after := size()
 	if err := e.Close(); err != nil {

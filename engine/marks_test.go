@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -21,7 +22,7 @@ type marking struct {
 
 func markOptions(fsys segment.FS) Options {
 	o := testOptions(fsys, func(o *QueueOptions) { o.MaxMemorySize = 100 })
-	o.markFrom, o.markLong, o.SegmentSize = 2*removeBytes, 8, 1024
+	o.markFrom, o.markLong, o.SegmentSize = 2*marks.RangeCost, 8, 1024
 	return o
 }
 
@@ -33,7 +34,7 @@ func newMarking(t *testing.T, fsys *segmenttest.FS) *marking {
 func (m *marking) queue() *queue { return m.shardOf([]byte("q")).queues["q"] }
 
 // file returns the file of the queue.
-func (m *marking) file() *marksFile {
+func (m *marking) file() *marks.File {
 	file, _ := m.queue().marksNow()
 	return file
 }
@@ -90,7 +91,7 @@ func TestMarks(t *testing.T) {
 	m.removeEvery(3, 30, 300)
 	m.checkpointed()
 	first := m.file()
-	if first == nil || first.ids.Len() != 91 {
+	if first == nil || first.IDs.Len() != 91 {
 		t.Fatalf("the file is %+v", first)
 	}
 	if n := m.checkpointed(); n > 600 {
@@ -103,7 +104,7 @@ func TestMarks(t *testing.T) {
 	m.removeEvery(3, 31, 300)
 	m.checkpointed()
 	second := m.file()
-	if second == first || second.ids.Len() != 181 {
+	if second == first || second.IDs.Len() != 181 {
 		t.Fatalf("the file is %+v", second)
 	}
 	m.spool.tend()
@@ -220,7 +221,7 @@ func TestMarksPassed(t *testing.T) {
 	if _, err := m.checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	if second := m.file(); second == first || second.ids.Has(30) || !second.ids.Has(298) {
+	if second := m.file(); second == first || second.IDs.Has(30) || !second.IDs.Has(298) {
 		t.Fatalf("the file is %+v", second)
 	}
 	verify(t, m.Engine)

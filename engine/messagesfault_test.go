@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -106,7 +107,7 @@ func (m *messages) options(fsys segment.FS) Options {
 		o.MaxDeliveries, o.Sync = 2, SyncAlways
 	})
 	o.SegmentSize, o.JournalSize, o.readBack = 1024, 4096, time.Second
-	o.markFrom, o.markLong = 2*removeBytes, 8
+	o.markFrom, o.markLong = 2*marks.RangeCost, 8
 	small := o.Settings.Default
 	small.MaxMemorySize = 100
 	o.Settings.Queues = map[string]QueueOptions{"d": small}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/queuename"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -294,7 +295,7 @@ func (m *model) put(now Time, name string, it Item) (first error) {
 	}
 	var targets []*modelQueue
 	for _, child := range m.queues {
-		parent, ok := parentOf(child.name)
+		parent, ok := queuename.Parent(child.name)
 		if ok && parent == name && m.makeRoomFor(child, now, it) == nil {
 			targets = append(targets, child)
 		}

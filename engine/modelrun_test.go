@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
@@ -103,8 +104,8 @@ func newModelRun(t *testing.T, seed uint64) *modelRun {
 	r.wait = func(ticket Ticket) error { return r.e.Commit(ticket) }
 	r.disk = func() segment.FS { return r.fsys }
 	r.opts = testOptions(nil)
-	r.opts.readBack = time.Millisecond                   // what is due later may be hidden
-	r.opts.markFrom, r.opts.markLong = 3*removeBytes, 12 // a few ranges that are gone go to a file
+	r.opts.readBack = time.Millisecond                       // what is due later may be hidden
+	r.opts.markFrom, r.opts.markLong = 3*marks.RangeCost, 12 // a few ranges that are gone go to a file
 	r.opts.directFrom, r.opts.BacklogCached = drawIO(seed)
 	return r
 }

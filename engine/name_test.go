@@ -48,20 +48,6 @@ func TestValidateName(t *testing.T) { // reference §4.1
 	}
 }
 
-func TestParentOf(t *testing.T) {
-	for _, tt := range []struct {
-		name, parent string
-		ok           bool
-	}{
-		{"a", "a", false}, {"a+b", "a", true}, {"a+b+c", "a", true},
-		{"+b", "", true}, {"a+", "a", true},
-	} {
-		if parent, ok := parentOf(tt.name); parent != tt.parent || ok != tt.ok {
-			t.Errorf("parentOf(%q) = %q, %v, want %q, %v", tt.name, parent, ok, tt.parent, tt.ok)
-		}
-	}
-}
-
 // TestNamesSurvive puts to names with all kinds of bytes and finds them again.
 func TestNamesSurvive(t *testing.T) {
 	e, fsys := newQuiet(t)

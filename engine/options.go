@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
+	"github.com/kestrelmq/kestrel/engine/internal/queuename"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -20,7 +18,7 @@ const (
 	// MaxItemSize is the largest item, in bytes, whatever QueueOptions.MaxItemSize says.
 	MaxItemSize = 32 << 20
 	// MaxNameSize is the longest queue name, in bytes of UTF-8: a record has the size of a name in one byte.
-	MaxNameSize = 255
+	MaxNameSize = queuename.MaxSize
 )
 
 // Defaults of Options.
@@ -423,7 +421,7 @@ func resolve(name string, byDefault *QueueOptions, named func(string) *QueueOpti
 	o := named(name)
 	if o == nil {
 		o = byDefault
-		if parent, child := parentOf(name); child {
+		if parent, child := queuename.Parent(name); child {
 			o = resolve(parent, byDefault, named)
 		}
 	}
@@ -438,19 +436,8 @@ func resolve(name string, byDefault *QueueOptions, named func(string) *QueueOpti
 // ValidateName reports why name cannot be the name of a queue: the error wraps ErrBadName. A name is 1 to MaxNameSize
 // bytes of UTF-8 without NUL, '.', '/' and '~', and does not consist of '+' only.
 func ValidateName(name string) error {
-	reason := ""
-	switch {
-	case name == "":
-		reason = "is empty"
-	case len(name) > MaxNameSize:
-		reason = fmt.Sprintf("is longer than %d bytes", MaxNameSize)
-	case strings.ContainsAny(name, ".~\x00") || accountname.Misplaced(name):
-		reason = "contains illegal characters (one of: ~ . / NUL)"
-	case strings.Trim(name, "+") == "":
-		reason = "consists of + only"
-	case !utf8.ValidString(name):
-		reason = "is not UTF-8"
-	default:
+	reason := queuename.Problem(name)
+	if reason == "" {
 		return nil
 	}
 	return &NameError{Name: name, Reason: reason}
@@ -466,10 +453,3 @@ func (e *NameError) Error() string { return fmt.Sprintf("queue name %.300q %s", 
 
 // Unwrap returns ErrBadName.
 func (e *NameError) Unwrap() error { return ErrBadName }
-
-// parentOf returns the name of the queue that name is a fanout child of: what stands before the
-// first '+'. It returns false if name is not a child's.
-func parentOf(name string) (string, bool) {
-	parent, _, ok := strings.Cut(name, "+")
-	return parent, ok
-}

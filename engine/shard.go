@@ -12,6 +12,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/namehash"
+	"github.com/kestrelmq/kestrel/engine/internal/queuename"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
@@ -126,7 +127,7 @@ func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) 
 	if err := e.withheld.refusal(name); err != nil {
 		return nil, Ticket{}, err
 	}
-	if parent, ok := parentOf(name); ok {
+	if parent, ok := queuename.Parent(name); ok {
 		f := sh.families[parent]
 		if f != nil && len(f.children) >= e.opts.MaxFanoutChildren {
 			e.notCreated.Add(1)
@@ -157,7 +158,7 @@ func (sh *shard) add(q *queue) {
 	sh.queues[q.name] = q
 	sh.accounts.Add(q.name, q)
 	q.family = sh.families[q.name]
-	parent, ok := parentOf(q.name)
+	parent, ok := queuename.Parent(q.name)
 	if q.child = ok; !ok {
 		return
 	}
@@ -201,7 +202,7 @@ func (sh *shard) unlink(q *queue) {
 	delete(sh.queues, q.name)
 	sh.recent = nil
 	sh.accounts.Remove(q.name, q)
-	parent, ok := parentOf(q.name)
+	parent, ok := queuename.Parent(q.name)
 	if !ok {
 		return
 	}

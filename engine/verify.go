@@ -8,6 +8,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/audit"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/queuename"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -115,7 +116,7 @@ func (e *Engine) verifyQueue(q *queue) error {
 	if q.first(&it) && q.waiters.First() != nil && !q.headBusy() { // I4
 		return broken("I4: %d wait, and item %d is there", q.waiters.Len(), it.ID)
 	}
-	if parent, ok := parentOf(q.name); ok { // I5
+	if parent, ok := queuename.Parent(q.name); ok { // I5
 		for _, child := range q.shard.families[parent].children {
 			if child == q {
 				return nil
@@ -274,8 +275,8 @@ func (b *backlog) verify(q *queue, seen map[uint64]string, broken func(string, .
 			b.onDisk, b.count, b.bytes, b.next)
 	case !b.inReadBehind && (b.count != 0 || b.recent.Count != 0):
 		return broken("B2: %d items behind and %d recent, but not in read-behind", b.count, b.recent.Count)
-	case b.marks != nil && b.marks.saysGone(q, seen) != 0:
-		return broken("B7: item %d lives, and a file says that it is gone", b.marks.saysGone(q, seen))
+	case b.marks != nil && q.marksLiving(seen) != 0:
+		return broken("B7: item %d lives, and a file says that it is gone", q.marksLiving(seen))
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
 	case !slices.IsSortedFunc(b.runs, func(r, before *run) int { return cmp.Compare(r.written.FirstID, before.written.LastID+1) }):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
+	"github.com/kestrelmq/kestrel/engine/internal/queuename"
 	"github.com/kestrelmq/kestrel/engine/internal/replay"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -112,7 +113,7 @@ func (r *revival) giveUp(q *queue) {
 
 // withholdChild notes that a fanout child is not served: what is put to its parent would miss it.
 func (sh *shard) withholdChild(name string, err error) {
-	parent, ok := parentOf(name)
+	parent, ok := queuename.Parent(name)
 	if !ok {
 		return
 	}
