@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
@@ -48,7 +47,7 @@ func (s *spool) hide(q *queue) {
 	if err == nil {
 		err = s.hideAgain(q)
 	}
-	s.noteHide(q, err)
+	s.note(q, err, &s.hideFailing, "delayed items could not be written to disk: they stay in memory")
 	now := s.e.precise.Now()
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
@@ -56,20 +55,6 @@ func (s *spool) hide(q *queue) {
 		h.retryAt = now.After(hideRetry)
 	} else if !q.deleted {
 		s.e.hideMany(q) // there may be more than a run takes
-	}
-}
-
-// noteHide logs that nothing can be hidden, once until something can.
-func (s *spool) noteHide(q *queue, err error) {
-	if err == nil {
-		s.hideFailing.Store(false)
-		return
-	}
-	if errors.Is(err, syscall.ENOSPC) {
-		s.e.journal.NoteFull()
-	}
-	if !s.hideFailing.Swap(true) && !s.e.closed.Load() {
-		s.e.log.Error("delayed items could not be written to disk: they stay in memory", "queue", q.name, "err", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,24 +55,25 @@ func (s *spool) spill(q *queue) {
 		s.starve(q, b)
 		return
 	}
-	if s.note(q, err); err != nil { // tend tries again
+	s.note(q, err, &s.failing, "backlog could not be written to disk: the queue stays in memory")
+	if err != nil { // tend tries again
 		s.takeBack(q, false)
 	}
 	s.afterBatch(q, b)
 	s.feed()
 }
 
-// note logs what failed, once until something succeeds.
-func (s *spool) note(q *queue, err error) {
+// note logs that what is to be written failed, in these words, once until it succeeds. failing says whether it has.
+func (s *spool) note(q *queue, err error, failing *atomic.Bool, what string) {
 	if err == nil {
-		s.failing.Store(false)
+		failing.Store(false)
 		return
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		s.e.journal.NoteFull()
 	}
-	if !s.failing.Swap(true) && !s.e.closed.Load() {
-		s.e.log.Error("backlog could not be written to disk: the queue stays in memory", "queue", q.name, "err", err)
+	if !failing.Swap(true) && !s.e.closed.Load() {
+		s.e.log.Error(what, "queue", q.name, "err", err)
 	}
 }
 

@@ -159,8 +159,8 @@ func (e *Engine) verifyAside(q *queue, seen map[uint64]string, broken func(strin
 			return broken("H5: item %d lives in a hidden run, which does not say %+v", id, entry)
 		}
 	}
-	if err := q.verifyHidden(seen, broken); err != nil {
-		return err
+	if err := q.aside.hidden.VerifyPlaces(seen, q.nextID); err != nil {
+		return broken("%v", err)
 	}
 	leases := 0
 	for r := q.open.First(); r != nil; r = r.link.Next() {
@@ -176,32 +176,6 @@ func (e *Engine) verifyAside(q *queue, seen map[uint64]string, broken func(strin
 		return broken("I7: something is due at %d, the alarm rings at %d", at, q.aside.at)
 	}
 	return nil
-}
-
-// verifyHidden checks the hidden runs, and that what is on disk alone is nowhere else (H5).
-func (q *queue) verifyHidden(seen map[uint64]string, broken func(string, ...any) error) error {
-	h := &q.aside.hidden
-	if err := h.Verify(); err != nil {
-		return broken("%v", err)
-	}
-	var err error
-	for _, r := range h.Runs() {
-		r.IDs().Each(func(id uint64) bool {
-			switch where := seen[id]; {
-			case r.OnDisk(id) && where != "":
-				err = broken("H5: item %d is hidden and %s", id, where)
-			case !r.OnDisk(id) && where == "":
-				err = broken("H5: item %d lives in %s, and is nowhere", id, r.Path)
-			case id >= q.nextID:
-				err = broken("hidden item %d is not below the next id %d", id, q.nextID)
-			}
-			if r.OnDisk(id) {
-				seen[id] = "hidden"
-			}
-			return err == nil
-		})
-	}
-	return err
 }
 
 // verifyWindow checks the window, and I1, I2 and I6 as far as it goes.

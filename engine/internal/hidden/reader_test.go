@@ -69,3 +69,34 @@ func TestReader(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifyPlaces says that items are elsewhere, or nowhere, or have ids that nothing has yet.
+func TestVerifyPlaces(t *testing.T) {
+	live := idset.BitmapOf(idset.Set{idset.Between(1, 3)})
+	s := &Set{Memory: new(atomic.Int64)}
+	r := Restored(runs.File{Path: "run"}, Written{Frames: []Frame{{Count: 3}}}, 0, live, 30)
+	s.Add(r)
+	seen := map[uint64]string{7: "aside"}
+	if err := s.VerifyPlaces(seen, 4); err != nil || seen[2] != "hidden" {
+		t.Errorf("%v, and item 2 is %s", err, seen[2])
+	}
+	for _, tt := range []struct {
+		seen map[uint64]string
+		next uint64
+		want string
+	}{
+		{map[uint64]string{2: "aside"}, 4, "H5: item 2 is hidden and aside"},
+		{map[uint64]string{}, 3, "hidden item 3 is not below the next id 3"},
+	} {
+		if err := s.VerifyPlaces(tt.seen, tt.next); err == nil || err.Error() != tt.want {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
+	}
+	s.ReadBack(r, 0, 1, 10)
+	if err := s.VerifyPlaces(map[uint64]string{1: "aside"}, 4); err != nil {
+		t.Error(err)
+	}
+	if err := s.VerifyPlaces(map[uint64]string{}, 4); err == nil || err.Error() != "H5: item 1 lives in run, and is nowhere" {
+		t.Error(err)
+	}
+}

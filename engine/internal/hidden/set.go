@@ -393,3 +393,29 @@ func (s *Set) Verify() error {
 	}
 	return nil
 }
+
+// VerifyPlaces is Verify, and checks that what is on disk alone is nowhere else (H5), and what else lives is somewhere.
+// The places of all other items of the queue are in seen, to which it adds. No item has the id next, or a higher one.
+func (s *Set) VerifyPlaces(seen map[uint64]string, next uint64) error {
+	err := s.Verify()
+	for _, r := range s.runs {
+		if err != nil {
+			return err
+		}
+		r.live.Each(func(id uint64) bool {
+			switch where := seen[id]; {
+			case r.OnDisk(id) && where != "":
+				err = fmt.Errorf("H5: item %d is hidden and %s", id, where)
+			case !r.OnDisk(id) && where == "":
+				err = fmt.Errorf("H5: item %d lives in %s, and is nowhere", id, r.Path)
+			case id >= next:
+				err = fmt.Errorf("hidden item %d is not below the next id %d", id, next)
+			}
+			if r.OnDisk(id) {
+				seen[id] = "hidden"
+			}
+			return err == nil
+		})
+	}
+	return err
+}
