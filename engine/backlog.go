@@ -359,6 +359,7 @@ type run struct {
 	// busy says that the writing side is writing a batch to the file. The run stays the queue's, and
 	// the writer open, until addBatch or putBack has accounted for the batch.
 	busy bool
+	// made is when the file was made: see nameInDoubt.
 	made runs.Birth
 	// places says where frames begin. The spool's readMu guards it.
 	places runs.Places

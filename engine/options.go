@@ -18,7 +18,7 @@ const (
 	// MaxItemSize is the largest item, in bytes, whatever QueueOptions.MaxItemSize says.
 	MaxItemSize = 32 << 20
 	// MaxNameSize is the longest queue name, in bytes of UTF-8: a record has the size of a name in one byte.
-	MaxNameSize = queuename.MaxSize
+	MaxNameSize = 255
 )
 
 // Defaults of Options.
