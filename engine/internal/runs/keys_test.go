@@ -11,8 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// TestIndexKeys finds the keys of runs that have them in frames of their own, and of one that has them with another
-// seed, whose items are read.
+// TestIndexKeys finds the keys of runs that have them in frames of their own. Another run has them with another seed: its
+// items are read.
 func TestIndexKeys(t *testing.T) {
 	fsys, d := newRuns(t)
 	seed, other := keyindex.NewSeed(), keyindex.NewSeed()
