@@ -33,6 +33,8 @@ const (
 	replayFile  = "engine/internal/replay/replay.go"
 	reviveFile  = "engine/revive.go"
 	journalFile = "engine/internal/journal/journal.go"
+	backFile    = "engine/giveback.go"
+	lookFile    = "engine/look.go"
 	commitFile  = "engine/internal/journal/commit.go"
 )
 
@@ -100,7 +102,8 @@ func contentControls() []control {
 				"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
 			experiment: kill, cycles: 20},
 		{breaks: "puts of one slice share what is recorded", edits: replaced("engine/put.go",
-			"if large != nil || len(sh.moves) > 0", "if len(sh.moves) > 0"), test: "./engine TestPutAllOfOneSlice"},
+			"e.putLarge(sh, now, name, puts[s.Count:][:1], s)", "e.putLarge(sh, now, name, puts[s.Count:], s)"),
+			test: "./engine TestPutAllOfOneSlice"},
 		{breaks: "segments are dropped although items are in them",
 			edits: replaced("engine/trim.go",
 				"if seg, ok := q.windowSegment(); ok && seg < oldest {",
@@ -128,7 +131,7 @@ func spillControls() []control {
 	twice := replaced("engine/fill.go", "		if it.ID < b.next.ID {",
 		"		if b.gone.Has(it.ID) {")
 	soon := []edit{
-		{"engine/backlog.go", "b.runs[0].written.LastID < head {", "b.runs[0].written.FirstID < head {"},
+		{"engine/backlog.go", "b.runs[n].written.LastID < head {", "b.runs[n].written.FirstID < head {"},
 		{"engine/backlog.go", "b.runs[0].written.LastID < q.headID() {",
 			"b.runs[0].written.FirstID < q.headID() {"},
 	}
@@ -152,7 +155,7 @@ func (f osFile) extend(size int64) error {`)
 			experiment: spill, cycles: 20},
 		{breaks: "a run is deleted although items are in it", edits: soon, experiment: spill, cycles: 20},
 		{breaks: "a run is spent although a batch is being written to it", edits: replaced("engine/backlog.go",
-			" && !b.runs[0].busy && ", " && "), test: "./engine TestRunSyncFailsWhileWriting"},
+			" && !b.runs[n].busy && ", " && "), test: "./engine TestRunSyncFailsWhileWriting"},
 		{breaks: "what was removed while a write to a run failed comes back", edits: replaced("engine/spill.go",
 			"	for _, id := range job.cut {\n		all.Cut", "	for _, id := range job.cut[:0] {\n		all.Cut"),
 			test: "./engine TestRemoveWhileWriteFails"},
@@ -243,7 +246,7 @@ func resourceControls() []control {
 		{breaks: "a reload leaves the backlog out of the journal", edits: replaced("engine/reload.go",
 			"	e.enterBacklog(q, pause)\n", ""), test: "./engine TestReloadCrash"},
 		{breaks: "what moves is passed over while the files of runs go", edits: replaced("engine/read.go",
-			"	if slices.ContainsFunc(l.runs, r.liesIn) {", "	if false {"), test: "./engine TestForgoInPieces"},
+			"	if l.has(r) {", "	if false {"), test: "./engine TestForgoInPieces"},
 		{breaks: "what a flush drops is recorded", edits: replaced("engine/gone.go",
 			"	if at.clears != q.clears {", "	if false {"), test: "./engine TestFlushBesideWalk"},
 		{breaks: "a move leaves out what the old journal has", edits: replaced("engine/maintain.go",
@@ -264,8 +267,8 @@ func resourceControls() []control {
 
 // timeControls measure by the machine's clock what must not depend on it.
 func timeControls() []control {
-	byWall := append(replaced("engine/wake.go", "s, at, n := q.aside, e.steady(), 0", "s, at, n := q.aside, e.spool.now(), 0"),
-		replaced("engine/wake.go", "		at, part := e.precise()\n", "		at, part := e.spool.now(), time.Duration(0)\n")...)
+	byWall := append(replaced(backFile, "s, at, n := q.aside, e.precise.Now(), 0", "s, at, n := q.aside, e.spool.now(), 0"),
+		replaced(backFile, "		at, part := e.precise()\n", "		at, part := e.spool.now(), time.Duration(0)\n")...)
 	return []control{
 		{breaks: "waits are timed by the wall clock", edits: replaced("netloop/clock.go",
 			"moment(t.Sub(c.start) / time.Millisecond)",
