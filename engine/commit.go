@@ -77,7 +77,7 @@ func (q *queue) putTicket(id uint64) Ticket {
 func (q *queue) ticketAt(lsn LSN) Ticket {
 	switch {
 	case !q.opts.KeepJournal:
-		return Ticket{}
+		return q.left
 	case q.opts.Sync == SyncAlways:
 		return Ticket{Written: lsn, Synced: lsn}
 	}

@@ -77,6 +77,7 @@ type queue struct {
 
 	removal  journal.Removal   // of the last one
 	puts     recentPuts        // see putTicket
+	left     Ticket            // what removals wait for since it left the journal; zero: it has not
 	segments trim.ItemSegments // see windowSegment
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the journal says so.
 	writtenTo, spilledTo uint64
@@ -234,7 +235,7 @@ func (q *queue) remove(j *journal.Journal, id uint64, size int) Ticket {
 		q.leaveRun(id, size)
 	}
 	if !q.opts.KeepJournal {
-		return Ticket{}
+		return q.left
 	}
 	return q.ticket(j, j.Remove(&q.removal, q.number, id, q.nextID))
 }

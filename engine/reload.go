@@ -64,15 +64,17 @@ func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load()
 // has nothing to hand out (I4), so new options cannot give them an item. Reload only checks again which of them may
 // wait. The caller unlocks the shard and then calls cross.
 func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func(*queue)) {
-	was := q.opts.KeepJournal
+	was, leaves := q.opts.KeepJournal, q.opts.KeepJournal && !opts.KeepJournal
+	if leaves {
+		q.left = q.ticket(e.journal, e.forget(q)) // as its options said until now
+	}
 	q.opts = opts
 	if opts.DequeueClientID != "" {
 		q.asked = q.waiters.First()
 	}
 	cross = func(*queue) {}
 	switch {
-	case was && !opts.KeepJournal:
-		e.forget(q)
+	case leaves:
 		q.segments.Clear()
 		cross = q.crossBy(e.letGo)
 	case !was && opts.KeepJournal:

@@ -231,6 +231,38 @@ func TestReloadBehindFailedReload(t *testing.T) {
 	wantItems(t, openQuiet(t, testOptions(fsys.FS.Kill())), "q", "precious")
 }
 
+// TestRemovalBehindLeaving removes items of a queue that a reload has taken out of the journal, before that is durable.
+// A power cut behind the answers must not bring the items back.
+func TestRemovalBehindLeaving(t *testing.T) {
+	always := func(o *QueueOptions) { o.Sync = SyncAlways }
+	take := func(e *Engine) Ticket {
+		got, _ := e.Fetch(Now(), []byte("q"), FetchRequest{}, &copied{})
+		return got.Ticket
+	}
+	for name, remove := range map[string]func(*Engine) Ticket{
+		"taken":   func(e *Engine) Ticket { return take(e).Merge(take(e)) },
+		"deleted": func(e *Engine) Ticket { return e.Delete(Now(), []byte("q")) },
+		"flushed": func(e *Engine) Ticket {
+			ticket, _ := e.Flush(Now(), []byte("q"), "")
+			return ticket
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, fsys := newQuiet(t, always)
+			mustPut(t, e, "q", "a")
+			mustPut(t, e, "q", "b")
+			opts := e.OptionsFor("q")
+			opts.KeepJournal = false
+			e.settings.Store(newPolicy(Settings{Default: opts}))
+			if err := e.reloadQueue(e.shardOf([]byte("q")).queues["q"], &opts); err != nil { // Reload is yet to commit
+				t.Fatal(err)
+			}
+			mustCommit(t, e, remove(e))
+			wantItems(t, openQuiet(t, testOptions(fsys.PowerCut(segmenttest.CutOptions{}), always)), "q", "")
+		})
+	}
+}
+
 // TestReloadLongQueue has a reload turn keep_journal on for queues with much in memory. It copies little of that to the
 // journal, with the shard locked, also if a client puts more meanwhile; and all of it survives.
 func TestReloadLongQueue(t *testing.T) {

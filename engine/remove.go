@@ -79,7 +79,7 @@ func (e *Engine) recordFlush(q *queue, s *marks.Staying) {
 
 // delete removes q, and returns what is to be given back. The caller holds the shard's mutex.
 func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
-	if q.opts.KeepJournal {
+	if t = q.left; q.opts.KeepJournal {
 		t = q.ticket(e.journal, e.forget(q))
 	}
 	q.shard.deleted = q.shard.deleted.Merge(t)

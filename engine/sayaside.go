@@ -24,7 +24,7 @@ func (e *Engine) sayAside(q *queue, r aside.Ref) Ticket {
 // ticketOf is what an operation on q must wait for that relies on all that has been recorded.
 func (e *Engine) ticketOf(q *queue) Ticket {
 	if !q.opts.KeepJournal {
-		return Ticket{}
+		return q.left
 	}
 	return q.ticket(e.journal, e.journal.End())
 }
