@@ -168,6 +168,7 @@ func (e *Engine) openDir() (err error) {
 	r, err := e.findJournal()
 	if err == nil {
 		e.spool.found, err = e.spool.dir.Numbers()
+		e.spool.dir.Taken(e.spool.found...) // clean may not remove them all
 	}
 	if err != nil {
 		return errors.Join(err, e.release())

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -192,5 +194,25 @@ func TestRunNameIsLost(t *testing.T) {
 		if got := drain(t, e, name); !slices.Equal(got, want[name]) {
 			t.Errorf("queue %q has %d items, want %d in order", name, len(got), len(want[name]))
 		}
+	}
+}
+
+// TestRunNumbersOfFiles starts beside a file that belongs to no queue and cannot be removed. No run gets its number.
+func TestRunNumbersOfFiles(t *testing.T) {
+	fsys := newFS()
+	e := openQuiet(t, testOptions(fsys)) // makes the directory
+	left := runs.Path(e.spool.dir.Path, 1)
+	if err := errors.Join(e.Close(), fsys.WriteFile(left, []byte("of nobody"))); err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetFault(func(op segmenttest.Op) (f segmenttest.Fault) {
+		if op.Kind == segmenttest.OpRemove && op.Path == left {
+			f.Err = syscall.EIO
+		}
+		return f
+	})
+	e = openQuiet(t, testOptions(fsys))
+	if w, _, err := e.spool.dir.Create(segment.Cached); err != nil || w.ID().Number != 2 || w.Close() != nil {
+		t.Errorf("a run is made as %v, %v, want number 2", w, err)
 	}
 }

@@ -26,9 +26,13 @@ type Dir struct {
 // Birth is when a run was made, as far as it matters for its name.
 type Birth uint64
 
-// Taken keeps new runs off a number that a file has, or that a record of the journal has, even one of a deleted queue.
-// Otherwise a repair would mistake the new run for what is left of the old one.
-func (d *Dir) Taken(number uint64) { d.Last.Store(max(d.Last.Load(), number)) }
+// Taken keeps new runs off numbers that files have, or that records of the journal have, even those of deleted queues.
+// Otherwise a repair would mistake a new run for what is left of an old one. No run is made meanwhile.
+func (d *Dir) Taken(numbers ...uint64) {
+	for _, number := range numbers {
+		d.Last.Store(max(d.Last.Load(), number))
+	}
+}
 
 // File is the run of an identity.
 func (d *Dir) File(id segment.RunID) File { return File{Path: Path(d.Path, id.Number), ID: id} }

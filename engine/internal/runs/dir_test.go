@@ -46,7 +46,7 @@ func TestDirNumbers(t *testing.T) {
 	if got, err := d.Numbers(); err != nil || !slices.Equal(got, []uint64{1, 3}) {
 		t.Errorf("the runs are %d, %v", got, err)
 	}
-	d.Taken(3)
+	d.Taken(3, 1)
 	d.Taken(2)
 	if m, err := d.Make(segment.Cached, nil, writeOne); err != nil || m.ID.Number != 4 || m.File != d.File(m.ID) {
 		t.Errorf("the next run is %v, %v", m, err)
