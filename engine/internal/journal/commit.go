@@ -77,8 +77,8 @@ func (j *Journal) writePending(upTo LSN) (err error) {
 		if f.shared != nil {
 			grown = nil // a queue has what is in it
 		}
-		j.recycle(j.log, grown)
 		j.written.Store(uint64(f.end))
+		j.recycle(j.log, grown)
 	}
 	if j.pending = slices.Delete(j.pending, 0, done); err != nil {
 		return j.failed(err)

@@ -161,6 +161,24 @@ func TestWriteLeavesLarge(t *testing.T) {
 	}
 }
 
+// TestRoomBesideLarge tests that puts do not get the room that a large item needs which is recorded and not yet written.
+func TestRoomBesideLarge(t *testing.T) {
+	j := newTest(t, segmenttest.New())
+	small := put(j, 1, "small")
+	j.Keep(new(Removal), 1, item.Item{ID: 5, Data: make([]byte, 2*MaxBatch)})
+	put(j, 2, "behind")
+	if err := j.Commit(Ticket{Written: small}); err != nil {
+		t.Fatal(err)
+	}
+	if most := j.log.Room() - 2*MaxBatch; j.room > most {
+		t.Errorf("there is room for %d bytes more, want %d at most", j.room, most)
+	}
+	j.Prepare()
+	if most := j.log.Room() - 2*MaxBatch; j.room > most {
+		t.Errorf("when the next segment is made, there is room for %d bytes more, want %d at most", j.room, most)
+	}
+}
+
 // TestGroupWrite is the same for a write, of puts that wait for no sync.
 func TestGroupWrite(t *testing.T) {
 	fsys := segmenttest.New()

@@ -32,7 +32,7 @@ func (j *Journal) recycle(log *segment.Log, buf []byte) {
 	if buf != nil && cap(buf) <= 2*MaxBatch {
 		j.spare = buf[:0]
 	}
-	j.room = room - int64(len(j.active))
+	j.room = room - (int64(j.end) - int64(j.written.Load()))
 	j.mu.Unlock()
 }
 
