@@ -2,12 +2,14 @@ package engine
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // A queue may have many thousands of runs: with many queues in read-behind, each run ends when another queue's is to
@@ -217,4 +219,30 @@ func TestGoneBesideManyHiddenRuns(t *testing.T) {
 	}
 	q.nextID -= 2 * n
 	set.DropIf(func(r *hidden.Run) bool { return r.Path == "" })
+}
+
+// TestReclaimFails has the file of a run not go: the queue keeps that run, and none of those whose files have gone.
+func TestReclaimFails(t *testing.T) {
+	fsys := newFS()
+	e := openQuiet(t, testOptions(fsys, tiny))
+	q := withRuns(t, e, "q", 3)
+	stays := q.backlog.runs[1].Path
+	fsys.SetFault(func(op segmenttest.Op) (f segmenttest.Fault) {
+		if op.Kind == segmenttest.OpRemove && op.Path == stays {
+			f.Err = syscall.EIO
+		}
+		return f
+	})
+	if _, err := e.Flush(Now(), []byte("q"), ""); err != nil {
+		t.Fatal(err)
+	}
+	e.spool.record(q)
+	if files := runFiles(fsys); len(q.backlog.spent) != len(files) || q.backlog.spent[0].Path != stays {
+		t.Errorf("%d runs are to go, want the %d whose files are there", len(q.backlog.spent), len(files))
+	}
+	fsys.SetFault(nil)
+	spoolAll(e)
+	if files := runFiles(fsys); len(files) != 0 {
+		t.Errorf("%d files are left", len(files))
+	}
 }

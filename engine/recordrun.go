@@ -261,17 +261,19 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	if err := s.e.journal.Sync(end); err != nil {
 		return err
 	}
-	for _, r := range spent {
-		s.closeReader(r.File)
-		if err := s.dir.Remove(r.Path); err != nil {
-			return err
-		}
-		r.removed = true
+	var err error
+	for i := 0; i < len(spent) && err == nil; i++ {
+		s.closeReader(spent[i].File)
+		err = s.dir.Remove(spent[i].Path)
+		spent[i].removed = err == nil
 	}
 	sh.mu.Lock()
 	b.spent = slices.DeleteFunc(b.spent, func(r *run) bool { return r.removed })
 	sh.mu.Unlock()
-	if err := s.removeMarks(q, b); err != nil {
+	if err == nil {
+		err = s.removeMarks(q, b)
+	}
+	if err != nil {
 		return err
 	}
 	sh.mu.Lock()
