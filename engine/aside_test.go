@@ -379,7 +379,7 @@ func TestHolder(t *testing.T) {
 		}
 		e.LeaseReads(Now(), []ReadRef{got.Read}, time.Minute, one, nil)
 		check("a read that became a lease", 2, 3)
-		if _, err := e.Change(Now(), []byte("q"), "", Which{ID: 1}, Changes{SetExpiry: true}, false); err != nil {
+		if _, err := e.Change(Now(), []byte("q"), &LookRequest{Which: Which{ID: 1}}, Changes{SetExpiry: true}); err != nil {
 			t.Fatal(err)
 		}
 		check("a touch of a leased item", 2, 3)

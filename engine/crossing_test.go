@@ -322,7 +322,7 @@ func TestChangeOfOpenItem(t *testing.T) {
 	awaitRuns(e)
 	ref, _ := mustOpen(t, e, "q")
 	id, expiry := ref.r.item.ID, Now().After(time.Hour)
-	ticket, err := e.Change(Now(), []byte("q"), "", Which{ID: id}, Changes{SetExpiry: true, Expiry: expiry}, false)
+	ticket, err := e.Change(Now(), []byte("q"), &LookRequest{Which: Which{ID: id}}, Changes{SetExpiry: true, Expiry: expiry})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"syscall"
 	"testing"
@@ -128,7 +129,7 @@ func TestRemoveWhileWriteFails(t *testing.T) {
 			mustCommit(t, e, ticket)
 		}
 		later := Changes{SetDelay: true, Delay: time.Hour}
-		ticket, err := e.Change(Now(), []byte("q"), "", Which{ID: 7}, later, false)
+		ticket, err := e.Change(Now(), []byte("q"), &LookRequest{Which: Which{ID: 7}}, later)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,5 +150,32 @@ func TestRemoveWhileWriteFails(t *testing.T) {
 		if got := drain(t, e, "q"); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// TestAwaitedOfQueueBefore awaits an item, and then deletes its queue and makes it anew. The item of that id is another.
+func TestAwaitedOfQueueBefore(t *testing.T) {
+	e, _ := newQuiet(t, tiny)
+	name, look := []byte("q"), &LookRequest{Which: Which{ID: 10}}
+	fill := func(from int) {
+		putMany(t, e, "q", from, 20)
+		spoolAll(e)
+	}
+	fill(0)
+	var got copied
+	if _, err := e.Look(Now(), name, look, &got); err != ErrComing {
+		t.Fatal(err)
+	}
+	if err := e.Await(look); err != nil {
+		t.Fatal(err)
+	}
+	e.Delete(Now(), name)
+	fill(100)
+	look.Wait = true
+	if _, err := e.Look(Now(), name, look, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%030d", 109); string(got.item.Data) != want {
+		t.Errorf("the item is %q, want %q", got.item.Data, want)
 	}
 }

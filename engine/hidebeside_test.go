@@ -25,7 +25,7 @@ func TestHideBesideChanges(t *testing.T) {
 	job, _ := s.beginHide(q, func(*hideJob) bool { return true })
 	s.gather(job)
 	later := Changes{SetDelay: true, Delay: 3 * time.Hour}
-	if _, err := e.Change(Now(), []byte("q"), "", Which{ID: items}, later, false); err != nil {
+	if _, err := e.Change(Now(), []byte("q"), &LookRequest{Which: Which{ID: items}}, later); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Remove(Now(), []byte("q"), "", Which{ID: 1}); err != nil { // the last item comes to its place
@@ -69,13 +69,12 @@ func TestOverwriteBesideRead(t *testing.T) {
 	}
 	put("old")
 	change := Changes{SetExpiry: true, Expiry: h.now.After(4 * time.Hour)}
-	_, q, id, err := h.change(h.now, []byte("q"), "", which, change, diskItem{})
-	if err != ErrComing {
+	changed := &LookRequest{Which: which}
+	if _, err := h.Change(h.now, []byte("q"), changed, change); err != ErrComing {
 		t.Fatal(err)
 	}
-	read, err := h.spool.readItem(q, id)
-	if err != nil || string(read.Data) != "old" {
-		t.Fatalf("read %+v, %v", read, err)
+	if err := h.Await(changed); err != nil || string(changed.read.Data) != "old" {
+		t.Fatalf("read %+v, %v", changed.read, err)
 	}
 	var got copied
 	look := &LookRequest{Which: which, Remove: true}
@@ -86,7 +85,7 @@ func TestOverwriteBesideRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	put("new")
-	if _, _, _, err := h.change(h.now, []byte("q"), "", which, change, read); err != ErrComing {
+	if _, err := h.Change(h.now, []byte("q"), changed, change); err != ErrComing {
 		t.Errorf("a change with the image before the overwrite: %v, want ErrComing", err)
 	}
 	if _, err := h.Look(h.now, []byte("q"), look, &got); err != ErrComing {

@@ -14,14 +14,14 @@ type Which struct {
 	Key []byte
 }
 
-// LookRequest says which item to look at.
+// LookRequest says which item to look at, or to change.
 type LookRequest struct {
 	Which
-	// Wait has Look wait for the disk, if the item is there alone; otherwise it returns ErrComing.
-	Wait bool
-	// Remove has Look remove the item that r has taken, as Remove does for ClientID.
-	Remove   bool
-	ClientID string
+	// Wait has the call wait for the disk, if the item is there alone; otherwise it returns ErrComing.
+	Wait     bool
+	ClientID string // who removes or changes the item
+	// Remove has Look remove the item that r has taken, as Remove does.
+	Remove bool
 	// Delivery, unless nil, is set before the call of the Receiver to what there is to know of the item. That is when
 	// it is due, if it is delayed or leased, and how often it was delivered. It has no Receipt.
 	Delivery *Delivery
@@ -46,11 +46,20 @@ func (e *Engine) Look(now Time, name []byte, l *LookRequest, r Receiver) (t Tick
 	}
 }
 
-// Await waits for an item that Look has found coming.
+// Await waits for an item that Look or Change has found coming.
 func (e *Engine) Await(l *LookRequest) (err error) {
 	defer contain()
 	l.read, err = e.spool.readItem(l.queue, l.coming)
 	return err
+}
+
+// awaits reports whether the item at a spot of q has to be awaited. One of a queue before, of that name, is another.
+func (l *LookRequest) awaits(q *queue, at *spot) bool {
+	if l.queue == q && at.know(l.read) || !at.isUnknown() {
+		return false
+	}
+	l.queue, l.coming = q, at.it.ID
+	return true
 }
 
 // look is Look at an item whose image is in memory, or is read, or if r is nil need not be known.
@@ -71,8 +80,7 @@ func (e *Engine) look(now Time, name []byte, l *LookRequest, r Receiver) (t Tick
 	case err != nil:
 		return t, err
 	case r == nil:
-	case !at.know(l.read):
-		l.queue, l.coming = q, at.it.ID
+	case l.awaits(q, &at):
 		return t, ErrComing
 	case q.expired(&at.it, now):
 		return t, ErrNoSuchItem
@@ -243,54 +251,49 @@ type Changes struct {
 
 // Change sets the expiry, the delay, or both of one item of the queue called name. A delayed item keeps its place in
 // line, and comes back to it when the delay is over. Change returns the errors of Remove, ErrHeld only if it sets
-// the delay, and ErrDelayTooLong. If the item is on disk only, Change needs its body: it reads that if wait is set, and
-// else returns ErrComing.
-func (e *Engine) Change(now Time, name []byte, clientID string, which Which, to Changes, wait bool) (Ticket, error) {
+// the delay, and ErrDelayTooLong. If the item is on disk only, Change needs its body: it waits for that, or returns
+// ErrComing, as Look does.
+func (e *Engine) Change(now Time, name []byte, l *LookRequest, to Changes) (t Ticket, err error) {
 	defer contain()
-	var read diskItem
 	for {
-		t, q, id, err := e.change(now, name, clientID, which, to, read)
-		if err != ErrComing || !wait {
+		if t, err = e.change(now, name, l, to); err != ErrComing || !l.Wait {
 			return t, err
 		}
-		if read, err = e.spool.readItem(q, id); err != nil {
-			return Ticket{}, err
+		if err = e.Await(l); err != nil {
+			return t, err
 		}
 	}
 }
 
-// change is Change of an item whose image is in memory, or was read from disk before. With ErrComing it returns which
-// item the caller must read.
-func (e *Engine) change(
-	now Time, name []byte, clientID string, which Which, to Changes, read diskItem,
-) (t Ticket, q *queue, id uint64, err error) {
-	q, at, err := e.lockItem(now, name, which)
+// change is Change of an item whose image is in memory, or is read.
+func (e *Engine) change(now Time, name []byte, l *LookRequest, to Changes) (t Ticket, err error) {
+	q, at, err := e.lockItem(now, name, l.Which)
 	if err != nil {
-		return t, nil, 0, err
+		return t, err
 	}
 	defer e.unlock(q.shard, now)
-	if err := q.admitConsumer(clientID); err != nil {
-		return t, nil, 0, err
+	if err := q.admitConsumer(l.ClientID); err != nil {
+		return t, err
 	}
 	if to.SetDelay {
 		if err := q.admitDelay(to.Delay); err != nil {
-			return t, nil, 0, err
+			return t, err
 		}
 		if q.heldNow(&at) {
-			return t, nil, 0, ErrHeld
+			return t, ErrHeld
 		}
 	}
-	if !at.know(read) {
-		return t, q, at.it.ID, ErrComing
+	if l.awaits(q, &at) {
+		return t, ErrComing
 	}
 	if q.expired(&at.it, now) {
-		return t, nil, 0, ErrNoSuchItem
+		return t, ErrNoSuchItem
 	}
 	t = e.changeAt(q, &at, to)
 	if q.attended() {
 		e.serveWaiters(q, now)
 	}
-	return t, nil, 0, nil
+	return t, nil
 }
 
 // changeAt is change of the item at a spot, which is in memory. The caller serves the waiters.

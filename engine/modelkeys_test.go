@@ -291,7 +291,7 @@ func (r *modelRun) changeOne(name string, q *modelQueue, which Which, it Item, f
 		to.Delay = r.instant(4000)
 	}
 	r.op = fmt.Sprintf("change of %q %+v %+v", name, which, to)
-	ticket, err := r.e.Change(r.now, []byte(name), "", which, to, true)
+	ticket, err := r.e.Change(r.now, []byte(name), &LookRequest{Which: which, Wait: true}, to)
 	var want error
 	held := false
 	if found {

@@ -91,25 +91,34 @@ func (s *session) remove(name []byte, which engine.Which) error {
 // changeExpiry changes the expiry of one item, and calls done with the outcome: now, or when it has been read from the
 // disk.
 func (s *session) changeExpiry(name []byte, which engine.Which, expiry engine.Time, done func(*session, error)) {
-	l, to := s.loop, engine.Changes{SetExpiry: true, Expiry: expiry}
+	s.changeRead(name, engine.LookRequest{Which: which, ClientID: s.clientID}, expiry, done)
+}
+
+// changeRead is changeExpiry of an item that may have been read. If it has not, a job waits for it. Then the loop changes it,
+// if the client may still do that.
+func (s *session) changeRead(name []byte, which engine.LookRequest, expiry engine.Time, done func(*session, error)) {
+	l := s.loop
 	if s.writesBlocked() {
 		done(s, errSetUnavailable)
 		return
 	}
-	t, err := l.engine.Change(l.now, name, s.clientID, which, to, false)
+	t, err := l.engine.Change(l.now, name, &which, engine.Changes{SetExpiry: true, Expiry: expiry})
 	if err != engine.ErrComing {
 		s.claim(t)
 		done(s, err)
 		return
 	}
-	name, which = bytes.Clone(name), cloneWhich(which)
-	clientID := s.clientID
-	s.startJob(func() (err error) {
-		t, err = l.engine.Change(engine.Now(), name, clientID, which, to, true)
-		return err
-	}, func(s *session, err error) {
-		s.claim(t)
-		done(s, err)
+	name, coming := bytes.Clone(name), which
+	coming.Which = cloneWhich(which.Which)
+	s.startJob(func() error { return l.engine.Await(&coming) }, func(s *session, err error) {
+		if err == nil {
+			err = s.denied(need{access.Get, onQueue}, name) // a reload may have come
+		}
+		if err != nil {
+			done(s, err)
+			return
+		}
+		s.changeRead(name, coming, expiry, done)
 	})
 }
 

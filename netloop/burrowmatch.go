@@ -386,8 +386,8 @@ func (s *session) hideOpened(ref engine.ReadRef) (t engine.Ticket, err error) {
 	b, l := s.burrow, s.loop
 	m := &b.answer.messages[0]
 	expire := func(at engine.Time) (engine.Ticket, error) {
-		to := engine.Changes{SetExpiry: true, Expiry: at}
-		return l.engine.Change(l.now, b.name, s.clientID, engine.Which{ID: m.place}, to, false)
+		which := engine.LookRequest{Which: engine.Which{ID: m.place}, ClientID: s.clientID}
+		return l.engine.Change(l.now, b.name, &which, engine.Changes{SetExpiry: true, Expiry: at})
 	}
 	if b.req.HasTTL {
 		t, err = expire(s.expiryOf(b.req.TTL))

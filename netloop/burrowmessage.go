@@ -123,11 +123,7 @@ func (s *session) lookOne(done func(*session, error)) {
 	b.answer.look.Which = which
 	t, err := l.engine.Look(l.now, b.name, &b.answer.look, b.answer)
 	if err == engine.ErrComing {
-		a := s.ownAnswer()
-		s.startJob(func() error { return l.engine.Await(&a.look) }, func(s *session, err error) {
-			if err == nil && (b.answer.look.Remove || !s.burrow.req.Op.Changes()) { // else it was changed before
-				err = s.stillDenied()
-			}
+		s.awaitOne(func(s *session, err error) {
 			if err != nil {
 				done(s, err)
 				return
@@ -140,6 +136,18 @@ func (s *session) lookOne(done func(*session, error)) {
 	s.claiming = s.claiming || b.answer.look.Remove
 	b.answer.look = engine.LookRequest{}
 	done(s, err)
+}
+
+// awaitOne has a job wait for the item of the answer's look. It asks for the right again then, unless the request has
+// changed the item before.
+func (s *session) awaitOne(done func(*session, error)) {
+	a, l, changed := s.ownAnswer(), s.loop, s.claiming
+	s.startJob(func() error { return l.engine.Await(&a.look) }, func(s *session, err error) {
+		if s.claiming = changed; err == nil && !changed {
+			err = s.stillDenied()
+		}
+		done(s, err)
+	})
 }
 
 // answerOne answers with the one message in the answer.
@@ -215,29 +223,33 @@ func burrowUpdate(s *session) {
 		s.gatherOne((*session).burrowUpdated)
 		return
 	}
+	b.answer.look = engine.LookRequest{ClientID: s.clientID}
+	s.changeOne(to)
+}
+
+// changeOne changes the message that the request names. A job waits for what is on disk alone. Then the loop changes it, if
+// the client may still do that.
+func (s *session) changeOne(to engine.Changes) {
+	b, l := s.burrow, s.loop
 	which, ok := s.which()
 	if !ok {
 		s.burrowMissing(engine.ErrNoSuchItem)
 		return
 	}
-	t, err := s.loop.engine.Change(s.loop.now, b.name, s.clientID, which, to, false)
+	b.answer.look.Which = which
+	t, err := l.engine.Change(l.now, b.name, &b.answer.look, to)
 	if err == engine.ErrComing {
-		s.changeLater(to)
+		s.awaitOne(func(s *session, err error) {
+			if err != nil {
+				s.burrowMissing(err)
+				return
+			}
+			s.changeOne(to)
+		})
 		return
 	}
+	b.answer.look = engine.LookRequest{}
 	s.burrowChanged(t, err)
-}
-
-// changeLater changes the message that the request names in a job, which waits for the disk.
-func (s *session) changeLater(to engine.Changes) {
-	s.ownAnswer()
-	which, _ := s.which()
-	name, client, e := s.burrow.name, s.clientID, s.loop.engine
-	var t engine.Ticket
-	s.startJob(func() (err error) {
-		t, err = e.Change(engine.Now(), name, client, which, to, true)
-		return err
-	}, func(s *session, err error) { s.burrowChanged(t, err) })
 }
 
 // changes returns what the request changes.

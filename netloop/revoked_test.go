@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/burrow"
@@ -238,38 +239,57 @@ func TestRevokedJob(t *testing.T) {
 	}
 }
 
-// TestRevokedBehindTheDisk tests a removal that shows its message, and waits for it to come from the disk. If a reload
-// takes the right meanwhile, the message is not removed.
+// TestRevokedBehindTheDisk tests requests that remove or change one message, and wait for it to come from the disk. If a
+// reload takes the right meanwhile, the message stays as it is.
 func TestRevokedBehindTheDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		checker := access.NewChecker(quotaUsers(t, access.Quota{Waits: 3}), access.Options{Parallel: 4})
-		set := defaults()
-		set.Default.MaxMemorySize = 2000
-		gate := make(chan struct{})
-		ts := &testServer{t: t, fs: segmenttest.New(), opts: Options{Access: checker}, set: set}
-		ts.wrap = func(fs *segmenttest.FS) segment.FS { return &gatedFS{fs, gate} }
-		ts.start()
-		qs := &quotaServer{ts, checker}
-		defer qs.stop()
-		const messages = 40
-		bob, a := qs.as(burrowProtocol{}, "bob"), qs.as(burrowProtocol{}, "alice")
-		for i := range messages {
-			bob.burrowReply(fmt.Sprintf("PUT /v1.0/default/work/m%d < %0500d", i, i))
-		}
-		if got := a.burrowReply("DELETE /v1.0/default/work/m20?detail=id"); got != "" {
-			t.Fatalf("the message is not on the disk alone: %q", got)
-		}
-		qs.regrant("put *")
-		close(gate)
-		synctest.Wait()
-		if out, _ := a.received(); !strings.HasPrefix(string(out), "HTTP/1.1 403 ") {
-			t.Errorf("the reply is %q, want a refusal", out)
-		}
-		if got := qs.items("work"); got != messages {
-			t.Errorf("%d messages are left, want %d", got, messages)
-		}
-		qs.hangUpAll()
-	})
+	const refused = "CLIENT_ERROR not allowed: get on work\r\n"
+	for _, tt := range []struct {
+		proto         protocol
+		request, want string
+	}{
+		{burrowProtocol{}, "DELETE /v1.0/default/work/m20?detail=id HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 403 "},
+		{burrowProtocol{}, "POST /v1.0/default/work/m20?hide=60 HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 403 "},
+		{burrowProtocol{}, "POST /v1.0/default/work/m20?ttl=1&detail=all HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 403 "},
+		{burrowProtocol{}, "POST /v1.0/default/work/m20?detail=all HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 403 "},
+		{memcacheProtocol{}, "touch work/id=21 1\r\n", refused},
+		{textProtocol{}, "touch work id=21 1000\n", "-not allowed: get on work\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			checker := access.NewChecker(quotaUsers(t, access.Quota{Waits: 3}), access.Options{Parallel: 4})
+			set := defaults()
+			set.Default.MaxMemorySize = 2000
+			gate := make(chan struct{})
+			ts := &testServer{t: t, fs: segmenttest.New(), opts: Options{Access: checker}, set: set}
+			ts.wrap = func(fs *segmenttest.FS) segment.FS { return &gatedFS{fs, gate} }
+			ts.start()
+			qs := &quotaServer{ts, checker}
+			defer qs.stop()
+			const messages = 40
+			bob, a := qs.as(burrowProtocol{}, "bob"), qs.as(tt.proto, "alice")
+			for i := range messages {
+				bob.burrowReply(fmt.Sprintf("PUT /v1.0/default/work/m%d < %0500d", i, i))
+			}
+			if got := a.say(tt.request); got != "" {
+				t.Fatalf("the message is not on the disk alone: %q", got)
+			}
+			qs.regrant("put *")
+			close(gate)
+			synctest.Wait()
+			if out, _ := a.received(); !strings.HasPrefix(string(out), tt.want) {
+				t.Errorf("%q is answered %q, want a refusal", tt.request, out)
+			}
+			var (
+				got gotItem
+				d   engine.Delivery
+			)
+			look := engine.LookRequest{Which: engine.Which{ID: 21}, Wait: true, Delivery: &d}
+			_, err := qs.opts.Engine.Look(engine.Now(), []byte("work"), &look, &got)
+			if err != nil || d.Due != 0 || got.item.Expiry < engine.Now().After(time.Minute) {
+				t.Errorf("%q: the message expires at %d, is due at %d: %v", tt.request, got.item.Expiry, d.Due, err)
+			}
+			qs.hangUpAll()
+		})
+	}
 }
 
 // TestRevokedClear tests that a flush of all queues goes no further when a reload takes the right to it, and that its client

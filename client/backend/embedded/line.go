@@ -69,7 +69,7 @@ func (r *matching) hide(ref engine.ReadRef, m *backend.Message, to backend.Attri
 	if err == nil && to.TTL != 0 {
 		var u engine.Ticket
 		expiry := engine.Changes{SetExpiry: true, Expiry: expiryOf(now, to.Lifetime())}
-		u, err = e.Change(now, r.name, "", engine.Which{ID: r.gather.place}, expiry, true)
+		u, err = e.Change(now, r.name, &engine.LookRequest{Which: engine.Which{ID: r.gather.place}, Wait: true}, expiry)
 		t = t.Merge(u)
 		m.TTL = to.Lifetime()
 	}

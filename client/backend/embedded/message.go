@@ -79,7 +79,7 @@ func (s *Store) UpdateMessage(ctx context.Context, k backend.Key, to backend.Att
 		return backend.Message{}, err
 	}
 	if now := engine.Now(); to != (backend.Attributes{}) {
-		t, err := s.engine.Change(now, nameOf(k.Queue), "", which, changes(now, to), true)
+		t, err := s.engine.Change(now, nameOf(k.Queue), &engine.LookRequest{Which: which, Wait: true}, changes(now, to))
 		if err != nil {
 			return backend.Message{}, s.notThere(k, err)
 		}
