@@ -439,7 +439,7 @@ func (s *spool) tend() {
 	s.mu.Unlock()
 	defer s.feed()
 	s.tendHidden()
-	s.each(func(q *queue, b *backlog) {
+	queues := s.each(func(q *queue, b *backlog) {
 		b.recordDue = b.recordDue || b.unrecorded() || starving && b.unclosed()
 		if b.back {
 			b.back = false
@@ -459,7 +459,7 @@ func (s *spool) tend() {
 			}
 		}
 	})
-	for _, q := range s.all(s.queues) {
+	for _, q := range queues {
 		s.lookThin(q)
 	}
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -132,22 +131,35 @@ func (s *spool) unregister(table map[*queue]struct{}, q *queue) {
 	delete(table, q)
 }
 
-// all returns the queues of one of the two tables.
-func (s *spool) all(table map[*queue]struct{}) []*queue {
+// allPiece is how many queues all copies before it lets others have the mutex: they may have locked a shard.
+const allPiece = 4096
+
+// all returns the queues of one of the two tables, those included that are there as long as it runs.
+func (s *spool) all(table map[*queue]struct{}) (all []*queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(table))
+	all = make([]*queue, 0, len(table))
+	for q := range table { // it may change between two pieces
+		if all = append(all, q); len(all)%allPiece == 0 {
+			s.mu.Unlock()
+			s.e.opts.yield()
+			s.mu.Lock()
+		}
+	}
+	return all
 }
 
-// each calls f for every queue with a backlog, with its shard locked.
-func (s *spool) each(f func(*queue, *backlog)) {
-	for _, q := range s.all(s.queues) {
+// each calls f for every queue with a backlog, with its shard locked, and returns these queues.
+func (s *spool) each(f func(*queue, *backlog)) (queues []*queue) {
+	queues = s.all(s.queues)
+	for _, q := range queues {
 		q.shard.mu.Lock()
 		if q.backlog != nil {
 			f(q, q.backlog)
 		}
 		q.shard.mu.Unlock()
 	}
+	return queues
 }
 
 // wantSpill asks the writing side to look at q. The caller holds the shard's mutex.
