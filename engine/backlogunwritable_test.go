@@ -133,3 +133,32 @@ func fetchSoon(t *testing.T, e *Engine, waits bool) (data string, ok bool) {
 type looksItself struct{}
 
 func (looksItself) WaitEnded(*Waiter) {}
+
+// TestUnwritableStaysKnown has the backlog of one queue not be written, and then the spool look at another one that has
+// nothing to write. That says nothing of the disk.
+func TestUnwritableStaysKnown(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	putMany(t, e, "idle", 0, 20)
+	spoolAll(e)
+	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if strings.Contains(op.Path, "/backlog/") {
+			return segmenttest.Fault{Err: syscall.EIO}
+		}
+		return segmenttest.Fault{}
+	})
+	putMany(t, e, "q", 0, 20)
+	e.spool.spill(e.spool.spills.Take())
+	if !e.spool.failing.Load() {
+		t.Fatal("the backlog was written")
+	}
+	e.spool.spill(e.shardOf([]byte("idle")).queues["idle"])
+	if !e.spool.failing.Load() {
+		t.Error("the disk counts as well, although nothing was written")
+	}
+	fsys.SetFault(nil)
+	e.spool.tend()
+	spoolAll(e)
+	if e.spool.failing.Load() {
+		t.Error("the disk does not count as well, although all was written")
+	}
+}

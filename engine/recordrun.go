@@ -192,7 +192,7 @@ func (s *spool) writeSynced(q *queue, b *backlog) error {
 	defer func() { b.hold = false }()
 	for b.leaving.Count > 0 {
 		sh.mu.Unlock()
-		err := s.writeChunks(q, b)
+		_, err := s.writeChunks(q, b)
 		sh.mu.Lock()
 		if err != nil {
 			return err

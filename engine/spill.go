@@ -50,12 +50,14 @@ func (s *spool) spill(q *queue) {
 	if entered {
 		s.e.log.Info("queue enters read-behind", "queue", q.name)
 	}
-	err := s.writeChunks(q, b)
+	wrote, err := s.writeChunks(q, b)
 	if errors.Is(err, errNoFile) {
 		s.starve(q, b)
 		return
 	}
-	s.note(q, err, &s.failing, "backlog could not be written to disk: the queue stays in memory")
+	if wrote || err != nil { // else nothing is known of the disk
+		s.note(q, err, &s.failing, "backlog could not be written to disk: the queue stays in memory")
+	}
 	if err != nil { // tend tries again
 		s.takeBack(q, false)
 	}
@@ -77,25 +79,25 @@ func (s *spool) note(q *queue, err error, failing *atomic.Bool, what string) {
 	}
 }
 
-// writeChunks writes a batch of leaving chunks to the growing run, or to a new one.
-func (s *spool) writeChunks(q *queue, b *backlog) error {
+// writeChunks writes a batch of leaving chunks to the growing run, or to a new one, and reports whether there was one.
+func (s *spool) writeChunks(q *queue, b *backlog) (wrote bool, err error) {
 	job, ok := s.takeJob(q, b)
 	if !ok {
-		return nil
+		return false, nil
 	}
 	began := time.Now()
-	err := s.openWriter(q, &job)
+	err = s.openWriter(q, &job)
 	if err == nil {
 		job.starts, job.gaps, err = s.batcher.Write(job.run.writer, job.seed, job.chunks, job.starts, job.gaps)
 		job.end = job.run.writer.End()
 	}
 	if err != nil {
 		s.putBack(q, &job)
-		return err
+		return false, err
 	}
 	s.stats.took(&s.stats.spills, began)
 	s.addBatch(q, &job)
-	return nil
+	return true, nil
 }
 
 // takeJob takes a batch of chunks to be written.
