@@ -179,3 +179,28 @@ func TestAwaitedOfQueueBefore(t *testing.T) {
 		t.Errorf("the item is %q, want %q", got.item.Data, want)
 	}
 }
+
+// TestRemovedChunk removes whole chunks of items by their ids before the others around them are written to a run. Nobody
+// finds the removed ones there again: removed once more, they would count as gone twice.
+func TestRemovedChunk(t *testing.T) {
+	e, _ := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, 20)
+	for again := range 2 {
+		for id := uint64(6); id <= 15; id++ {
+			ticket, err := e.Remove(Now(), []byte("q"), "", Which{ID: id})
+			if is := []error{nil, ErrNoSuchItem}[again]; err != is {
+				t.Errorf("removal %d of item %d = %v, want %v", again+1, id, err, is)
+			}
+			mustCommit(t, e, ticket)
+		}
+		awaitRuns(e)
+	}
+	verify(t, e)
+	want = slices.Delete(want, 5, 15)
+	turnOver(t, e)
+	for _, e := range []*Engine{e, kill(t, e)} {
+		if got := drain(t, e, "q"); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -95,6 +95,51 @@ func TestDeadLetterOnItsWay(t *testing.T) {
 	e.unlock(q.shard, Now())
 }
 
+// TestDeadLetterBesideLetGo has an item that its dead-letter queue cannot take come back between two pieces of a walk.
+// The walk has its queue let go of the journal, which it then enters again. The item is there after a kill.
+func TestDeadLetterBesideLetGo(t *testing.T) {
+	name := strings.Repeat("q", 253) // that of its dead-letter queue would be too long
+	for cross, f := range map[string]func(*Engine, *segmenttest.FS){
+		"reload": func(e *Engine, _ *segmenttest.FS) {
+			keepJournal(t, e, name, false)
+			keepJournal(t, e, name, true)
+		},
+		"journal": func(e *Engine, fsys *segmenttest.FS) { e.retryJournal() },
+	} {
+		t.Run(cross, func(t *testing.T) {
+			fsys, between := segmenttest.New(), func() {}
+			o := testOptions(fsys)
+			o.yield = func() { between() }
+			e := openQuiet(t, o)
+			for range readBatch + 1 {
+				mustPut(t, e, name, "x")
+			}
+			open := openAll(t, e, name, readBatch+1)
+			if cross == "journal" {
+				failSync(t, e, fsys, "other", "x")
+			}
+			q := e.shardOf([]byte(name)).queues[name]
+			q.shard.mu.Lock()
+			e.giveBack(open[readBatch].r, Return{How: Reject})
+			moves := q.shard.takeMoves()
+			q.shard.mu.Unlock()
+			between = func() {
+				between = func() {}
+				e.finishMoves(Now(), moves)
+				if q.returned.Len() != 1 || q.inJournal() && !q.entering {
+					t.Error("the item does not come back while the queue lets go of the journal")
+				}
+			}
+			f(e, fsys)
+			mustCommit(t, e, e.ticketSoFar(q))
+			e = kill(t, e)
+			if got := e.shardOf([]byte(name)).queues[name].items(); got != readBatch+1 {
+				t.Errorf("after a kill %d items are there, want %d", got, readBatch+1)
+			}
+		})
+	}
+}
+
 // TestDeadLetterComesLater: an item that is given up, and whose dead-letter queue cannot be made, comes back when its
 // client said, or after the queue's delay. Workers would get it again and again otherwise.
 func TestDeadLetterComesLater(t *testing.T) {

@@ -378,6 +378,39 @@ func TestLetGoLeavesCounted(t *testing.T) {
 	}
 }
 
+// TestForgoLeavesMoving has an item on its way to the dead-letter queue while the rest of its run is used up. The file
+// of the run stays until the item has arrived: until then no other place has it.
+func TestForgoLeavesMoving(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	all := putMany(t, e, "q", 0, 20)
+	q := e.shardOf([]byte("q")).queues["q"]
+	q.shard.mu.Lock()
+	e.spillAll(q, true)
+	q.shard.mu.Unlock()
+	spoolAll(e)
+	ref, _ := mustOpen(t, e, "q")
+	drain(t, e, "q")
+	q.shard.mu.Lock()
+	e.giveBack(ref.r, Return{How: Reject})
+	moves := q.shard.takeMoves()
+	q.shard.mu.Unlock()
+	awaitRuns(e)
+	again := kill(t, e)
+	if all := again.Withheld(); len(all) > 0 {
+		t.Fatalf("a start withholds the queue: %v", all[0].Reason)
+	}
+	wantItems(t, again, "q", all[0])
+	e.finishMoves(Now(), moves)
+	mustCommit(t, e, Ticket{Written: e.journal.End()})
+	awaitRuns(e)
+	if files := runFiles(fsys); len(files) > 0 {
+		t.Errorf("%q are left", files)
+	}
+	again = kill(t, e)
+	wantItems(t, again, "q", "")
+	wantItems(t, again, "q_dead", all[0])
+}
+
 // recordedRun returns the first run that the journal knows.
 func (b *backlog) recordedRun(t *testing.T) *run {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
@@ -49,6 +50,36 @@ func TestMoveIsAtomic(t *testing.T) {
 	for _, e := range []*Engine{e, killed} {
 		wantItems(t, e, "q", "b")
 		wantItems(t, e, target, "a")
+	}
+}
+
+// TestKeepBesideMove has what lives in a run, or in old segments, recorded again while an item is on its way. The journal
+// already says that it has arrived. A kill then must not find it in both queues.
+func TestKeepBesideMove(t *testing.T) {
+	for name, keep := range map[string]func(e *Engine, q *queue){
+		"run": func(e *Engine, q *queue) {
+			q.moving.First().lieIn(0) // as if a run had it
+			k := keeping{e: e, q: q}
+			k.ids.AddRange(idset.Between(1, q.nextID-1))
+			k.piece()
+		},
+		"segments": func(e *Engine, q *queue) {
+			e.keepOldReads(q, &trim.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var killed *Engine
+			_, target := moveBetween(t, true, func(e *Engine) {
+				q := e.shardOf([]byte("q")).queues["q"]
+				q.shard.mu.Lock()
+				keep(e, q)
+				q.shard.mu.Unlock()
+				mustCommit(t, e, Ticket{Written: e.journal.End()})
+				killed = kill(t, e)
+			})
+			wantItems(t, killed, "q", "b")
+			wantItems(t, killed, target, "a")
+		})
 	}
 }
 

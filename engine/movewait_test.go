@@ -75,3 +75,48 @@ func TestRejectWaitsForMoves(t *testing.T) {
 		})
 	}
 }
+
+// TestReloadWaitsForMoves has a queue enter the journal, or a new one, while another goroutine carries an item of it.
+// Only the move brings that item into the journal. The reload, or the new journal, is there when it has arrived.
+func TestReloadWaitsForMoves(t *testing.T) {
+	for name, enter := range map[string]func(*testing.T, *Engine){
+		"reload":  func(t *testing.T, e *Engine) { keepJournal(t, e, "q", true) },
+		"journal": func(t *testing.T, e *Engine) { e.retryJournal() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, fsys := newQuiet(t)
+				mustPut(t, e, "q", "a")
+				mustPut(t, e, "q", "b")
+				if name == "reload" {
+					keepJournal(t, e, "q", false)
+				} else {
+					failSync(t, e, fsys, "other", "x")
+				}
+				ref, _ := mustOpen(t, e, "q")
+				q := e.shardOf([]byte("q")).queues["q"]
+				q.shard.mu.Lock()
+				e.giveBack(ref.r, Return{How: Reject})
+				moves := q.shard.takeMoves()
+				q.shard.mu.Unlock()
+				over := false
+				go func() {
+					enter(t, e)
+					over = true
+				}()
+				synctest.Wait()
+				if over {
+					t.Error("it is over, but the item has not arrived")
+				}
+				e.finishMoves(Now(), moves)
+				synctest.Wait()
+				if !over || e.journal.Failing() {
+					t.Fatal("it is not over")
+				}
+				killed := kill(t, e)
+				wantItems(t, killed, "q", "b")
+				wantItems(t, killed, "q_dead", "a")
+			})
+		})
+	}
+}
