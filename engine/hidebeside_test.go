@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -141,5 +142,38 @@ func TestHideAgainRecordsFirst(t *testing.T) {
 	h.restart(false)
 	if n := h.disk(); n != 10 {
 		t.Errorf("%d delayed items are left, want 10", n)
+	}
+}
+
+// TestSpentGoesBehindRecord writes a run of delayed items again, and removes the old file. The journal says by then, in
+// its file too, that the items live in the new one.
+func TestSpentGoesBehindRecord(t *testing.T) {
+	fsys := segmenttest.New()
+	h := newHiding(t, fsys)
+	h.putMany(100, time.Hour)
+	h.work()
+	old := runFiles(fsys)
+	for id := range uint64(90) {
+		if _, err := h.Remove(h.now, []byte("q"), "", Which{ID: id + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCommit(t, h.Engine, Ticket{Written: h.journal.End()})
+	h.spool.hide(h.queue())
+	if err := h.spool.removeSpent(); err != nil {
+		t.Fatal(err)
+	}
+	if files := runFiles(fsys); len(files) != 1 || slices.Equal(files, old) {
+		t.Fatalf("the files are %q, before that %q", files, old)
+	}
+	synced := fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
+	for _, image := range []*segmenttest.FS{fsys.Kill(), synced} {
+		e := openQuiet(t, testOptions(image))
+		if all := e.Withheld(); len(all) > 0 {
+			t.Fatalf("a start withholds the queue: %v", all[0].Reason)
+		}
+		if n := e.Recovery().Items; n != 10 {
+			t.Errorf("%d delayed items are left, want 10", n)
+		}
 	}
 }

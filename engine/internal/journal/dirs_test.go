@@ -94,3 +94,44 @@ func TestDirs(t *testing.T) {
 		t.Errorf("the next start takes %v, %v", again, err)
 	}
 }
+
+// TestRetractIsDurable has power cuts come while a journal is retracted that may count. What names it goes for good
+// before its segments do: a start never chooses what is left of it.
+func TestRetractIsDurable(t *testing.T) {
+	for n := 1; ; n++ {
+		fsys := segmenttest.New()
+		makePaths(t, fsys, "journal/a")
+		d, err := FindDirs(fsys, testDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := d.Next()
+		makePaths(t, fsys, "journal.1/a", "journal.1/b")
+		fsys.SetFault(func(op segmenttest.Op) (f segmenttest.Fault) {
+			if op.Kind == segmenttest.OpSyncDir {
+				f.Err, f.KeepDirty = syscall.EIO, true
+			}
+			return f
+		})
+		if err := d.Complete(dir); err == nil || !d.MayCount(dir) {
+			t.Fatalf("Complete = %v, and the journal may count = %t", err, d.MayCount(dir))
+		}
+		fsys.SetFault(nil)
+		for _, p := range []string{dir, testDir, "."} { // it is on the disk even so
+			if err := fsys.SyncDir(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fsys.StopInWrite(n, 0)
+		if err := d.Retract(); err == nil {
+			return
+		}
+		for seed := range uint64(20) {
+			image := fsys.PowerCut(segmenttest.CutOptions{Seed: seed, ReorderMetadata: true})
+			names, err := image.List(dir)
+			if slices.Contains(names, completeName) && len(names) != 3 {
+				t.Fatalf("a cut at call %d leaves %q, %v", n, names, err)
+			}
+		}
+	}
+}
