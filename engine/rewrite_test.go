@@ -323,3 +323,33 @@ func TestManyReadsOfAQueue(t *testing.T) {
 		t.Errorf("%d reads are left in segment %d", got.Reads, got.Segment)
 	}
 }
+
+// TestTrimSyncs has an open read recorded again, and then drops the segment that its item lay in. The checkpoint before
+// says nothing of the new record: a power cut finds that all the same.
+func TestTrimSyncs(t *testing.T) {
+	fsys := segmenttest.New()
+	o := testOptions(fsys)
+	o.SegmentSize = 4096
+	e := openQuiet(t, o)
+	mustPut(t, e, "q", "a")
+	mustOpen(t, e, "q")
+	for range 100 {
+		mustPut(t, e, "other", strings.Repeat("x", 100))
+		mustGet(t, e, "other")
+	}
+	at, err := e.checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.checkpointed = at
+	q := e.shardOf([]byte("q")).queues["q"]
+	q.shard.mu.Lock()
+	e.keepOldReads(q, &trim.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
+	q.shard.mu.Unlock()
+	before := len(e.journal.Segments())
+	if err := e.trimJournal(); err != nil || len(e.journal.Segments()) >= before {
+		t.Fatalf("of %d segments %d are left: %v", before, len(e.journal.Segments()), err)
+	}
+	image := fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
+	wantItems(t, openQuiet(t, testOptions(image)), "q", "a")
+}

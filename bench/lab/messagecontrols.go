@@ -79,7 +79,7 @@ func messageControls() []control {
 			"	return w, out, s.dir.Sync(w, s.dir.InDoubt(made))", "	_ = made\n	return w, out, nil"), test: hiddenCrash},
 		{breaks: "the file of a hidden run goes before the journal says that nothing lives in it", edits: replaced(hideFile,
 			"	if err := s.e.journal.Sync(s.e.journal.End()); err != nil {\n		return err\n	}\n	var err error\n	for i, f := range spent",
-			"	var err error\n	for i, f := range spent"), test: hiddenCrash},
+			"	var err error\n	for i, f := range spent"), test: "./engine TestSpentGoesBehindRecord"},
 		{breaks: "the file of a hidden run goes before what lives in it is written again", edits: replaced(hideFile,
 			"	if err := s.writeHidden(job); err != nil {\n		return err\n	}\n	s.unload(job) // what was read back early",
 			"	for _, r := range job.old {\n		s.removeFile(r.Path)\n	}\n	if err := s.writeHidden(job); err != nil {\n"+
@@ -198,6 +198,12 @@ func momentControls() []control {
 			test: "./engine TestReloadWaitsForMoves"},
 		{breaks: "a dead letter that comes back keeps its place in a journal that its queue leaves", edits: replaced(
 			"engine/giveback.go", "			r.lieIn(0) // letGo", "			// letGo"), test: "./engine TestDeadLetterBesideLetGo"},
+		{breaks: "a segment is dropped before what takes its place is durable", edits: replaced("engine/trim.go",
+			"	if err := e.journal.Sync(unneeding); err != nil {\n		return err\n	}\n", "	_ = unneeding\n"),
+			test: "./engine TestTrimSyncs"},
+		{breaks: "a journal that may count goes before its name is gone for good", edits: replaced("engine/internal/journal/dirs.go",
+			"	if err := d.fs.SyncDir(d.doubtful); err != nil {\n		return err\n	}\n", ""),
+			test: "./engine/internal/journal TestRetractIsDurable"},
 		{breaks: "what was removed between two chunks is removed again", edits: replaced("engine/spill.go",
 			"			b.gone.AddRange(idset.Between(w.LastID+1, c.FirstID-1))\n", ""), test: "./engine TestRemovedChunk"},
 		{breaks: "a reject is acknowledged before its item has arrived", edits: replaced("engine/move.go",
