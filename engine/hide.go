@@ -47,7 +47,7 @@ func (s *spool) hide(q *queue) {
 	if err == nil {
 		err = s.hideAgain(q)
 	}
-	s.note(q, err, &s.hideFailing, "delayed items could not be written to disk: they stay in memory")
+	s.reportOnce("delayed items could not be written to disk: they stay in memory", q, err, &s.hideFailing)
 	now := s.e.precise.Now()
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

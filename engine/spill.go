@@ -56,7 +56,7 @@ func (s *spool) spill(q *queue) {
 		return
 	}
 	if wrote || err != nil { // else nothing is known of the disk
-		s.note(q, err, &s.failing, "backlog could not be written to disk: the queue stays in memory")
+		s.reportOnce("backlog could not be written to disk: the queue stays in memory", q, err, &s.failing)
 	}
 	if err != nil { // tend tries again
 		s.takeBack(q, false)
@@ -65,8 +65,8 @@ func (s *spool) spill(q *queue) {
 	s.feed()
 }
 
-// note logs that what is to be written failed, in these words, once until it succeeds. failing says whether it has.
-func (s *spool) note(q *queue, err error, failing *atomic.Bool, what string) {
+// reportOnce logs that what is to be written failed, in these words, once until it succeeds. failing says whether it has.
+func (s *spool) reportOnce(what string, q *queue, err error, failing *atomic.Bool) {
 	if err == nil {
 		failing.Store(false)
 		return

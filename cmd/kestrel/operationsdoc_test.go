@@ -102,7 +102,7 @@ func logLevel(fun ast.Expr) string {
 	if !ok {
 		return ""
 	}
-	if strings.EqualFold(method.Sel.Name, "report") { // of the engine's background work
+	if strings.EqualFold(method.Sel.Name, "report") || method.Sel.Name == "reportOnce" { // of background work
 		return "error"
 	}
 	receiver := ""

@@ -357,7 +357,9 @@ func TestSlowPeersGiveWay(t *testing.T) {
 				client.Close()
 				return got == "503 Service Unavailable"
 			}
-			first, second := dial(slow), dial(slow)
+			first := dial(slow)
+			<-time.After(time.Millisecond) // so that it has waited longest
+			second := dial(slow)
 			if !refused() {
 				t.Errorf("%q: one that came this moment gives way", slow)
 			}
