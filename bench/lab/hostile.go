@@ -265,10 +265,11 @@ func freshClient(t *trial, s *server, in hostileInput) error {
 	return err
 }
 
-// varies reports whether an input fetches, so that what it gets depends on what was sent before.
+// varies reports whether an input fetches, or removes the messages of a queue: what it gets depends on what was sent
+// before.
 func varies(in hostileInput) bool {
 	return strings.Contains(in.bytes, "GET /") || strings.Contains(in.bytes, "get ") || strings.Contains(in.bytes, "peek ") ||
-		strings.Contains(in.bytes, "monitor ")
+		strings.Contains(in.bytes, "monitor ") || strings.Contains(in.bytes, "DELETE /v1.0/lab/q?")
 }
 
 // resident returns the resident memory of a process in bytes.
