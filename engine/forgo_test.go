@@ -341,14 +341,20 @@ func TestLetGoBesideReturns(t *testing.T) {
 			ticket := tt.end(e, refs[5:])
 			q.letGoOf()
 			mustCommit(t, e, ticket)
-			again := kill(t, e)
-			if all := again.Withheld(); len(all) > 0 {
-				t.Fatalf("a start withholds the queue: %v", all[0].Reason)
-			}
-			if got := again.Recovery().Items; got != 300 {
-				t.Errorf("after a kill %d items are there, want 300", got)
-			}
+			expectAfterKill(t, e, 300)
 		})
+	}
+}
+
+// expectAfterKill tests that a start behind a kill withholds no queue, and has so many items.
+func expectAfterKill(t *testing.T, e *Engine, want int64) {
+	t.Helper()
+	again := kill(t, e)
+	if all := again.Withheld(); len(all) > 0 {
+		t.Fatalf("a start withholds the queue: %v", all[0].Reason)
+	}
+	if got := again.Recovery().Items; got != want {
+		t.Errorf("after a kill %d items are there, want %d", got, want)
 	}
 }
 
@@ -369,13 +375,7 @@ func TestLetGoLeavesCounted(t *testing.T) {
 		t.Fatalf("runs are recorded up to item %d", q.spilledTo)
 	}
 	turnOver(t, e)
-	again := kill(t, e)
-	if all := again.Withheld(); len(all) > 0 {
-		t.Fatalf("a start withholds the queue: %v", all[0].Reason)
-	}
-	if got := again.Recovery().Items; got != 300 {
-		t.Errorf("after a kill %d items are there, want 300", got)
-	}
+	expectAfterKill(t, e, 300)
 }
 
 // TestForgoLeavesMoving has an item on its way to the dead-letter queue while the rest of its run is used up. The file
