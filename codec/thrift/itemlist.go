@@ -1,6 +1,9 @@
 package thrift
 
-import "iter"
+import (
+	"encoding/binary"
+	"iter"
+)
 
 // Item is one item that get has returned.
 type Item struct {
@@ -59,9 +62,12 @@ func (c *cursor) structs(listed bool) (count int, data []byte) {
 	count = c.count(1)
 	all := c.rest
 	for i := 0; i < count && c.failed == nil; i++ {
-		if listed {
+		switch size := plainItem(c.rest); {
+		case listed:
 			c.listed()
-		} else {
+		case size > 0:
+			c.rest = c.rest[size:]
+		default:
 			c.item()
 		}
 	}
@@ -83,6 +89,13 @@ const (
 // item reads an Item struct.
 func (c *cursor) item() (it Item) {
 	it.Deliveries = 1
+	if size := plainItem(c.rest); size > 0 {
+		b := c.rest[:size]
+		it.Data = b[dataSize : size-plainRest]
+		it.ID = int64(binary.BigEndian.Uint64(b[size-plainRest+3:]))
+		c.rest = c.rest[size:]
+		return it
+	}
 	for f := c.field(); f != 0; f = c.field() {
 		switch f {
 		case itemDataField:
@@ -100,6 +113,29 @@ func (c *cursor) item() (it Item) {
 		}
 	}
 	return it
+}
+
+// What a plain item, of data and an id, takes besides its data.
+const (
+	dataSize  = 3 + 4     // the field with the data, up to the data
+	plainRest = 3 + 8 + 1 // the field with the id, and the end of the struct
+)
+
+// plainItem returns the size of the Item struct at the start of b if that has data, an id and nothing else, as most
+// have. It returns 0 for any other.
+func plainItem(b []byte) int {
+	if len(b) < dataSize+plainRest || b[0] != typeString || b[1] != 0 || b[2] != 1 {
+		return 0
+	}
+	size := uint64(binary.BigEndian.Uint32(b[3:])) + dataSize + plainRest
+	if size > uint64(len(b)) {
+		return 0
+	}
+	rest := b[size-plainRest : size]
+	if rest[0] != typeI64 || rest[1] != 0 || rest[2] != 2 || rest[plainRest-1] != typeStop {
+		return 0
+	}
+	return int(size)
 }
 
 // ListedList is the list of items in a reply to browse, as it lies in the frame. It is a value: a copy stays

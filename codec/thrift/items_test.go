@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 )
 
@@ -116,6 +117,31 @@ func TestSetItemIDs(t *testing.T) {
 		SetItemIDs(got, len("before"), ids)
 		if !bytes.Equal(got, want) {
 			t.Errorf("upgraded %t:\n got %x\nwant %x", upgraded, got, want)
+		}
+	}
+}
+
+// TestPlainItem reads items with data and an id only, and the same items with a field more, which the decoder skips.
+func TestPlainItem(t *testing.T) {
+	for _, data := range []string{"", "x", "an item of some more bytes"} {
+		plain := AppendItem(nil, &Item{Data: []byte(data), ID: -5, Deliveries: 1})
+		if plainItem(plain) != len(plain) {
+			t.Errorf("plainItem(%x) = %d, want all %d bytes", plain, plainItem(plain), len(plain))
+		}
+		more := append(appendI32Field(plain[:len(plain)-1:len(plain)-1], 99, 7), typeStop)
+		if n := plainItem(more); n != 0 {
+			t.Errorf("plainItem(%x) = %d although there is a field more", more, n)
+		}
+		a, b := cursor{rest: plain}, cursor{rest: more}
+		got, want := a.item(), b.item()
+		if !reflect.DeepEqual(got, want) || string(got.Data) != data || got.ID != -5 || got.Deliveries != 1 {
+			t.Errorf("item %q: read as %+v, with a field more as %+v", data, got, want)
+		}
+		for n := range plain {
+			cut := cursor{rest: plain[:n]}
+			if cut.item(); plainItem(plain[:n]) != 0 || cut.failed == nil {
+				t.Errorf("item %q cut to %d bytes passes for whole", data, n)
+			}
 		}
 	}
 }
