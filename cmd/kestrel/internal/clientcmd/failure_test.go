@@ -38,7 +38,7 @@ $ kestrel put work x --server $SILENT --timeout 200ms; echo $?
 kestrel: put to "work" on 127.0.0.1:…: the outcome is unknown, because no clear answer came: the server did not answer in time (read tcp …: i/o timeout); look before you do it again
 7
 $ kestrel stat work --server $NOBODY; echo $?
-kestrel: no server that answers has a queue "work": ask for statistics on 127.0.0.1:…: dial tcp …: connection refused; is a server running there? --server says where to look
+kestrel: ask for statistics on 127.0.0.1:…: dial tcp …: connection refused; is a server running there? --server says where to look
 1
 $ kestrel stat work --server $KESTREL_SERVER,$SILENT --timeout 200ms; echo $?
 kestrel: no server that answers has a queue "work": ask for statistics on 127.0.0.1:…: the server did not answer in time (…)
@@ -190,6 +190,47 @@ kestrel: line 1: the quote " is not closed
 $ printf '# a remark\nhelp\nhelp peek\nexit\nnonsense\n' | kestrel shell | head -1
     put         put items into a queue
 `)
+}
+
+// TestEndToEndPeekNothing tests that every way to peek says why there is nothing to show, and exits with the same status.
+// None makes a queue.
+func TestEndToEndPeekNothing(t *testing.T) {
+	p := clitest.Serve(t)
+	clitest.Transcript(t, p.Addr, t.TempDir(), `
+$ for flags in '' '--from 0' '--from 0 --output json' '--id 1' '--key k'; do kestrel peek nosuch $flags; echo $?; done
+kestrel: there is no queue "nosuch"; 'kestrel ls' lists them all
+5
+kestrel: there is no queue "nosuch"; 'kestrel ls' lists them all
+5
+kestrel: there is no queue "nosuch"; 'kestrel ls' lists them all
+5
+kestrel: there is no queue "nosuch"; 'kestrel ls' lists them all
+5
+kestrel: there is no queue "nosuch"; 'kestrel ls' lists them all
+5
+$ kestrel ls
+QUEUE  ITEMS  BYTES  AGE  WAITING  OPEN  LEASED  DELAYED
+$ kestrel put late --delay 1h x; for flags in '' '--from 0'; do kestrel peek late $flags; echo $?; done
+1 item put into "late"
+kestrel: peek at "late": there is no item in line, and 1 delayed, leased or open: --from 0 --hidden lists them
+5
+kestrel: list "late": there is no item in line, and 1 delayed, leased or open: --from 0 --hidden lists them
+5
+`)
+}
+
+// TestStatDenied tests what a user hears who may not ask for statistics: which right it is, and not that the queue is not
+// there.
+func TestStatDenied(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	addr := rig(t, "CLIENT_ERROR not allowed: stats on all queues\r\n")
+	root := cli.NewRoot()
+	root.AddCommand(New()...)
+	_, said := clitest.Run(t, root, cli.ExitFailed, "stat", "work", "--server", addr)
+	clitest.WantText(t, said, "not allowed: stats", "allow of [users.NAME]")
+	if strings.Contains(said, "no server that answers") {
+		t.Errorf("stat says %s", said)
+	}
 }
 
 // rig runs a server that answers each request with a text, and returns its address.

@@ -165,6 +165,9 @@ work
 func (s *session) showQueues(names []string) error {
 	taken := sample.Take(s.ctx, s.client)
 	failed := taken.Err()
+	if !taken.Answered() {
+		return failed
+	}
 	var views []queueView
 	for _, name := range names {
 		q, ok := taken.Find(name)

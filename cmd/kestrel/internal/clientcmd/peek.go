@@ -1,6 +1,8 @@
 package clientcmd
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
@@ -89,7 +92,7 @@ func (p *peekFlags) run(s *session, queue string) error {
 	case p.id != 0 || p.key != "":
 		found, err := s.client.Look(s.ctx, queue, p.id, p.key)
 		if err != nil {
-			return err
+			return s.absent(queue, err)
 		}
 		if s.json {
 			s.print(listedView(queue, found))
@@ -97,15 +100,38 @@ func (p *peekFlags) run(s *session, queue string) error {
 		}
 		return s.printItem(found.Item)
 	}
+	// A list does not make a queue that is not there, as a peek does; servers before version 3 have none.
+	if found, err := s.client.Browse(s.ctx, queue, client.BrowseOptions{Limit: 1}); err == nil && len(found) == 0 {
+		return s.absent(queue, &client.Error{Op: "peek at", Queue: queue, Err: client.ErrEmpty})
+	}
 	item, err := s.client.Peek(s.ctx, queue)
 	if err != nil {
-		return err
+		return s.absent(queue, err)
 	}
 	if s.json {
 		s.print(itemView(queue, "", item))
 		return nil
 	}
 	return s.printItem(item)
+}
+
+// absent says more of an error that says that there is no item: there is no such queue, or its items are not in line.
+func (s *session) absent(queue string, err error) error {
+	if !errors.Is(err, client.ErrEmpty) {
+		return err
+	}
+	taken := sample.Take(s.ctx, s.client)
+	if taken.Err() != nil {
+		return err // a user without the right stats may peek
+	}
+	q, ok := taken.Find(queue)
+	if !ok {
+		return &cli.Failure{Code: cli.ExitEmpty, Text: fmt.Sprintf("there is no queue %q; 'kestrel ls' lists them all", queue)}
+	}
+	if n := q.Delayed + q.Leased + q.OpenReads; n > 0 {
+		return fmt.Errorf("%w in line, and %s delayed, leased or open: --from 0 --hidden lists them", err, figures.Thousands(n))
+	}
+	return err
 }
 
 // printItem prints an item and a line end.
@@ -118,6 +144,9 @@ func (s *session) printItem(item client.Item) error {
 // list prints a table of items, or a line of JSON for each.
 func (p *peekFlags) list(s *session, queue string) error {
 	found, err := s.client.Browse(s.ctx, queue, client.BrowseOptions{From: p.from, Limit: p.limit, Hidden: p.hidden})
+	if err == nil && len(found) == 0 {
+		return s.absent(queue, &client.Error{Op: "list", Queue: queue, Err: client.ErrEmpty})
+	}
 	if s.json {
 		for _, item := range found {
 			s.print(listedView(queue, item))
