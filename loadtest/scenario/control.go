@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
@@ -31,17 +32,24 @@ type control struct {
 	out    []byte
 }
 
-// dial connects, and tries again for a while if the server is not there yet. The end of ctx closes the connection, so no
-// reply is waited for then.
+// dial connects. If the server refuses, it may not be there yet: then dial says so, and tries again for a while. The end
+// of ctx closes the connection, so no reply is waited for then.
 func (e *Env) dial(ctx context.Context, addr string, protocol loadtest.Protocol) (*control, error) {
 	var d net.Dialer
-	for deadline := time.Now().Add(cmp.Or(e.DialWait, dialWait)); ; {
+	most, told := cmp.Or(e.DialWait, dialWait), false
+	for deadline := time.Now().Add(most); ; {
 		conn, err := d.DialContext(ctx, "tcp", addr)
 		if err == nil {
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			return &control{conn: conn, stop: stop, thrift: protocol == loadtest.Thrift}, nil
 		}
-		if ctx.Err() != nil || time.Now().After(deadline) {
+		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil {
+			return nil, err
+		}
+		if !told && e.Waits != nil {
+			e.Waits(err, most)
+		}
+		if told = true; time.Now().After(deadline) {
 			return nil, err
 		}
 		select {

@@ -51,7 +51,8 @@ type Env struct {
 	NoFlush bool          // leave in the queues what is there; items of other runs are passed over
 	Timeout time.Duration // of the whole scenario
 
-	DialWait time.Duration // for a server that is not there yet; default 10 s
+	DialWait time.Duration                       // for a server that is not there yet; default 10 s
+	Waits    func(why error, most time.Duration) // called once, when that begins; default none
 
 	// Set by Run.
 	ledger  *loadtest.Ledger

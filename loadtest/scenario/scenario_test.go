@@ -6,6 +6,7 @@ import (
 	"net"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +38,32 @@ const (
 	spread   = `Distribution in usec: min=\d+ max=\d+ p50=\d+ p75=\d+ p90=\d+ p95=\d+ p99=\d+ p999=\d+ ` +
 		`p9999=\d+`
 )
+
+// TestDial has a server that comes late. Dial says at once that it waits, and why, and what else is wrong ends it at once.
+func TestDial(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	said := 0
+	e := &Env{Waits: func(why error, most time.Duration) {
+		said++
+		if l, err = net.Listen("tcp", addr); err != nil || !errors.Is(why, syscall.ECONNREFUSED) || most != dialWait {
+			t.Errorf("Waits has %v and %v; then Listen = %v", why, most, err)
+		}
+	}}
+	c, err := e.dial(t.Context(), addr, loadtest.Memcache)
+	if err != nil || said != 1 {
+		t.Fatalf("dial = %v and says %d times that it waits, want nil and once", err, said)
+	}
+	c.close()
+	l.Close()
+	if _, err := e.dial(t.Context(), "127.0.0.1:99999", loadtest.Memcache); err == nil || said != 1 {
+		t.Errorf("dial = %v, and says %d times that it waits, want an error at once", err, said)
+	}
+}
 
 // TestSilentServer has a server take connections and answer nothing. A run ends when its time is over.
 func TestSilentServer(t *testing.T) {

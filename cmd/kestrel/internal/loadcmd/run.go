@@ -56,6 +56,9 @@ func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 		NoFlush:  p.noFlush,
 		Timeout:  p.timeoutOf(s),
 		DialWait: dialWait,
+		Waits: func(why error, most time.Duration) {
+			fmt.Fprintf(errs, "kestrel: %v; a server may be starting, so this tries again for %v\n", why, most)
+		},
 	}
 	if !p.flags.Changed("seed") {
 		e.Seed = rand.Uint64()
