@@ -1,10 +1,12 @@
 package figures
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -27,20 +29,33 @@ func (l *Latency) WritePercentiles(w io.Writer) error {
 	return err
 }
 
+// WriteFile makes a file of what write writes. If it fails, there is the file that there was before, or none.
+func WriteFile(name string, write func(io.Writer) error) error {
+	temporary := name + "~"
+	f, err := os.Create(temporary)
+	if err == nil {
+		if err = write(f); err != nil {
+			f.Close()
+		} else if err = f.Close(); err == nil {
+			err = os.Rename(temporary, name)
+		}
+		if err != nil {
+			os.Remove(temporary)
+		}
+	}
+	var cause syscall.Errno // without the name that nobody has said
+	if errors.As(err, &cause) {
+		err = fmt.Errorf("write %s: %w", name, cause)
+	}
+	return err
+}
+
 // SaveFiles writes prefix.json, and for every phase and kind of request prefix-PHASE-KIND.hgrm. It
 // returns the names.
 func (r *Run) SaveFiles(prefix string) (names []string, err error) {
 	save := func(name string, write func(io.Writer) error) error {
-		f, err := os.Create(name)
-		if err != nil {
-			return err
-		}
-		if err := write(f); err != nil {
-			f.Close()
-			return err
-		}
 		names = append(names, name)
-		return f.Close()
+		return WriteFile(name, write)
 	}
 	if err := save(prefix+".json", r.Write); err != nil {
 		return names, err

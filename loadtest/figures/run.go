@@ -163,10 +163,7 @@ type Sample struct {
 func (r *Run) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("write figures: %w", err)
-	}
-	return nil
+	return e.Encode(r)
 }
 
 // Read reads a document and checks that it is one.

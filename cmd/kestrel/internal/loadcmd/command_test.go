@@ -202,7 +202,11 @@ func TestLoadFails(t *testing.T) {
 func TestNoServer(t *testing.T) {
 	dialWait = 1
 	defer func() { dialWait = 0 }()
-	_, said := clitest.Run(t, withLoad(), cli.ExitFailed, "load", "flood", "--server", "127.0.0.1:1")
+	dir := t.TempDir()
+	_, said := clitest.Run(t, withLoad(), cli.ExitFailed, "load", "flood", "--server", "127.0.0.1:1", "--output", filepath.Join(dir, "run"))
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("a run without a server leaves %v, %v", left, err)
+	}
 	clitest.WantText(t, said, "connection refused; a server may be starting, so this tries again for", "connect to 127.0.0.1:1: ", "connection refused", "--spawn starts one")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -217,6 +221,29 @@ func TestNoServer(t *testing.T) {
 	}()
 	_, said = clitest.Run(t, withLoad(), cli.ExitFailed, "load", "flood", "--server", l.Addr().String())
 	clitest.WantText(t, said, "is the port one of the memcache protocol, and one that does not encrypt?")
+}
+
+// TestEndToEndReportFull tests what a full disk leaves of a report: the one that was there before, or none.
+func TestEndToEndReportFull(t *testing.T) {
+	dir := t.TempDir()
+	run := &figures.Run{Format: figures.Format, Scenario: "flood"}
+	if _, err := run.SaveFiles(filepath.Join(dir, "run")); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Transcript(t, "", dir, `
+$ trap '' XFSZ; ulimit -f 0; kestrel load report run.json -o new.html; echo $?; ls
+kestrel: load report: write new.html: file too large
+1
+run.json
+$ echo old > old.html; trap '' XFSZ; ulimit -f 0; kestrel load report run.json -o old.html; cat old.html; ls
+kestrel: load report: write old.html: file too large
+old
+old.html
+run.json
+$ kestrel load report run.json -o none/old.html; echo $?
+kestrel: load report: write none/old.html: no such file or directory
+1
+`)
 }
 
 func runBuilt(t *testing.T, errs *bytes.Buffer, args string) int {

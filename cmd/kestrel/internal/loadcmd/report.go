@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -54,7 +53,7 @@ func newLoadReport() *cobra.Command {
 		if err := draw(&b, runs); err != nil {
 			return cli.Failed("load report: %s", err)
 		}
-		if err := os.WriteFile(*output, b.Bytes(), 0o644); err != nil {
+		if err := figures.WriteFile(*output, func(w io.Writer) error { _, err := b.WriteTo(w); return err }); err != nil {
 			return cli.Failed("load report: %s", err)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", *output)

@@ -87,7 +87,9 @@ func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 			err = errors.Join(err, fmt.Errorf("write to standard output: %w", unwritten))
 		}
 	}
-	err = errors.Join(err, p.save(e.Figures, out))
+	if err == nil || len(e.Figures.Phases) > 0 {
+		err = errors.Join(err, p.save(e.Figures, out))
+	}
 	if err != nil {
 		advice := ""
 		switch {
@@ -115,10 +117,13 @@ func (p *loadFlags) runRecorded(ctx context.Context, e *scenario.Env, s scenario
 	if err == nil {
 		err = scenario.Run(ctx, e, s)
 	}
+	if err != nil && len(e.Figures.Phases) == 0 {
+		os.Remove(f.Name())
+	}
 	return errors.Join(err, f.Close())
 }
 
-// save writes the files of a run, also of one that failed.
+// save writes the files of a run, also of one that failed when it had measured something.
 func (p *loadFlags) save(r *figures.Run, out io.Writer) error {
 	if p.output == "" {
 		return nil
