@@ -40,7 +40,8 @@ func (o *output) judge(err error) error {
 
 // CheckOutput returns an error if out, the standard output of a command, was closed when the program began. A command
 // that takes items must not begin then. Go's runtime has opened /dev/null in its place, to read and write, so every write
-// succeeds. "> /dev/null" opens it to write only, and discards items on purpose.
+// succeeds. "> /dev/null" opens it to write only, and discards items on purpose. So does who opened it once for several
+// of the standard streams: the runtime opens it for each.
 func CheckOutput(out io.Writer) error {
 	for o, ok := out.(*output); ok; o, ok = out.(*output) { // a shell's commands have two
 		out = o.w
@@ -52,8 +53,30 @@ func CheckOutput(out io.Writer) error {
 	null, err1 := os.Stat(os.DevNull)
 	opened, err2 := f.Stat()
 	mode, err3 := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	if errors.Join(err1, err2, err3) != nil || !os.SameFile(null, opened) || mode&unix.O_ACCMODE != unix.O_RDWR {
+	if errors.Join(err1, err2, err3) != nil || !os.SameFile(null, opened) || mode&unix.O_ACCMODE != unix.O_RDWR || openedOnce(f.Fd(), mode) {
 		return nil
 	}
-	return Failed("standard output is closed, so nothing was taken: '> /dev/null' would discard it")
+	return Failed("standard output is closed, or is /dev/null opened to read as well, so nothing was taken: '> /dev/null' would discard it")
+}
+
+// openedOnce reports whether another standard stream is the same open file as fd, which has that mode. What is set of one
+// is then set of the other. To /dev/null O_APPEND means nothing.
+func openedOnce(fd uintptr, mode int) bool {
+	flag := func(stream uintptr) int {
+		flags, err := unix.FcntlInt(stream, unix.F_GETFL, 0)
+		if err != nil {
+			return 0
+		}
+		return flags & unix.O_APPEND
+	}
+	for stream := range uintptr(3) {
+		before := flag(stream)
+		unix.FcntlInt(fd, unix.F_SETFL, mode|unix.O_APPEND)
+		after := flag(stream)
+		unix.FcntlInt(fd, unix.F_SETFL, mode)
+		if stream != fd && before != after {
+			return true
+		}
+	}
+	return false
 }

@@ -82,15 +82,22 @@ kestrel: write items to standard output: no space left on device; the items are 
 a
 $ kestrel put work a2; kestrel get work >&-; echo $?; echo get work | kestrel shell >&-; echo $?; kestrel get work --all
 1 item put into "work"
-kestrel: standard output is closed, so nothing was taken: '> /dev/null' would discard it
+kestrel: standard output is closed, or is /dev/null opened to read as well, so nothing was taken: '> /dev/null' would discard it
 1
-kestrel: standard output is closed, so nothing was taken: '> /dev/null' would discard it
+kestrel: standard output is closed, or is /dev/null opened to read as well, so nothing was taken: '> /dev/null' would discard it
 kestrel: line 1 failed: get work
 1
 a
 a2
 $ kestrel put work a; kestrel get work > /dev/null; echo $?; kestrel put work a
 1 item put into "work"
+0
+1 item put into "work"
+$ kestrel get work 1<>/dev/null 2>said; echo $?; kestrel get work 1<>/dev/null 2>&1; echo $?; kestrel put work a
+1
+0
+1 item put into "work"
+$ kestrel get work <>/dev/null >&0; echo $?; kestrel put work a
 0
 1 item put into "work"
 $ kestrel drain work --to - --yes > /dev/full; echo $?; kestrel get work
