@@ -55,29 +55,50 @@ func run(t *testing.T, in string, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errs.String()
 }
 
-// TestClosedOutput tests that nothing is deleted by a command whose standard output was closed, and that would print it.
-// Go's runtime has then opened /dev/null in its place, to read and write.
-func TestClosedOutput(t *testing.T) {
+// TestOutput tests that nothing is deleted by a command that would print it, if standard output takes nothing. If it was
+// closed, Go's runtime has opened /dev/null in its place, to read and write. An output that fails later is said.
+func TestOutput(t *testing.T) {
 	server := "kestrel://" + filepath.Join(t.TempDir(), "queues")
 	run(t, "", "burrow", "create_message", "q", "one", "--body", "1", "--server", server)
-	out, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	for _, args := range []string{"delete_message q one --detail body", "delete_messages q --detail all"} {
+	on := func(out io.Writer, args string) (code int, said string) {
 		root := cli.NewRoot()
 		root.AddCommand(NewBurrow())
-		var said strings.Builder
-		code := cli.Run(root, strings.Fields("burrow "+args+" --server "+server), out, &said)
-		if code != cli.ExitFailed || !strings.Contains(said.String(), "standard output is closed") {
-			t.Errorf("kestrel burrow %s ends with %d and says %q", args, code, &said)
+		var errs strings.Builder
+		code = cli.Run(root, strings.Fields("burrow "+args+" --server "+server), out, &errs)
+		return code, errs.String()
+	}
+	for _, tt := range []struct {
+		file string
+		mode int
+		want string
+	}{
+		{os.DevNull, os.O_RDWR, "standard output is closed"},
+		{os.DevNull, os.O_RDONLY, "bad file descriptor; nothing was taken"},
+		{"/dev/full", os.O_WRONLY, "no space left on device; nothing was taken"},
+	} {
+		out, err := os.OpenFile(tt.file, tt.mode, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		for _, args := range []string{"delete_message q one --detail body", "delete_messages q --detail all", "delete_queues", "delete_accounts"} {
+			if code, said := on(out, args); code != cli.ExitFailed || !strings.Contains(said, tt.want) {
+				t.Errorf("kestrel burrow %s > %s ends with %d and says %q, want %q", args, tt.file, code, said, tt.want)
+			}
 		}
 	}
-	if code, text, _ := run(t, "", "burrow", "delete_message", "q", "one", "--detail", "body", "--server", server); code != 0 || text != "1\n" {
+	if code, text, _ := run(t, "", "burrow", "get_message", "q", "one", "--detail", "body", "--server", server); code != 0 || text != "1\n" {
 		t.Errorf("the message is %q then, exit code %d", text, code)
 	}
+	if code, said := on(failing{}, "delete_message q one --detail body"); code != cli.ExitFailed || !strings.Contains(said, "it is deleted all the same") {
+		t.Errorf("an output that fails: exit code %d, %s", code, said)
+	}
 }
+
+// failing is an output that becomes full.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestVerbs runs the verbs over a directory, without any server.
 func TestVerbs(t *testing.T) {

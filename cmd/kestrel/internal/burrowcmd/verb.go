@@ -85,7 +85,11 @@ func (v verb) cobra() *cobra.Command {
 	cmd.Flags().AddFlagSet(own)
 	cmd.Flags().AddFlagSet(shared)
 	cmd.Flags().Bool("help", false, "print this")
-	page := fmt.Sprintf("Usage:\n    kestrel burrow %s [flags]\n\n%s\n", cmd.Use, cli.Wrap(v.short+".", "", 80))
+	about := v.short + "."
+	if v.deletes() {
+		about += " What is printed is deleted by then, also if standard output turns out to be full."
+	}
+	page := fmt.Sprintf("Usage:\n    kestrel burrow %s [flags]\n\n%s\n", cmd.Use, cli.Wrap(about, "", 80))
 	if own.HasFlags() {
 		page += "\nFlags:\n" + flagged(own)
 	}
@@ -96,6 +100,9 @@ func (v verb) cobra() *cobra.Command {
 	}
 	return cmd
 }
+
+// deletes reports whether the verb deletes messages.
+func (v verb) deletes() bool { return strings.HasPrefix(v.name, "delete_") }
 
 func cmpOr(s, or string) string {
 	if s == "" {
@@ -161,7 +168,7 @@ func (v verb) run(c *call, p *place, out io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if c.shown != backend.None {
+	if c.shown != backend.None || v.has&hasNames != 0 {
 		if err := cli.CheckOutput(out); err != nil {
 			return err
 		}
@@ -175,7 +182,11 @@ func (v verb) run(c *call, p *place, out io.Writer) error {
 	c.ctx, c.back, c.out = ctx, b, bufio.NewWriter(out)
 	err = v.do(c)
 	if e := c.out.Flush(); err == nil && e != nil {
-		err = cli.Failed("write what was found to standard output: %v", e)
+		text := "write what was found to standard output: %v"
+		if v.deletes() {
+			text = "write what was deleted to standard output: %v; it is deleted all the same"
+		}
+		err = cli.Failed(text, e)
 	}
 	if e := b.Close(); err == nil && e != nil {
 		err = cli.Failed("close the messages: %v", e)

@@ -38,8 +38,8 @@ func (o *output) judge(err error) error {
 	return Failed("write to standard output: %v", o.lost)
 }
 
-// CheckOutput returns an error if out, the standard output of a command, was closed when the program began. A command
-// that takes items must not begin then. Go's runtime has opened /dev/null in its place, to read and write, so every write
+// CheckOutput returns an error if out, the standard output of a command, takes nothing: a command that takes items must
+// not begin then. It tries to write nothing, and looks whether the output was closed when the program began. Go's runtime has opened /dev/null in its place, to read and write, so every write
 // succeeds. "> /dev/null" opens it to write only, and discards items on purpose. So does who opened it once for several
 // of the standard streams: the runtime opens it for each.
 func CheckOutput(out io.Writer) error {
@@ -49,6 +49,9 @@ func CheckOutput(out io.Writer) error {
 	f, ok := out.(*os.File)
 	if !ok {
 		return nil
+	}
+	if _, err := unix.Write(int(f.Fd()), nil); err != nil {
+		return Failed("write to standard output: %v; nothing was taken", err)
 	}
 	null, err1 := os.Stat(os.DevNull)
 	opened, err2 := f.Stat()

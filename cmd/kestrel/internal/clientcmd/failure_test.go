@@ -75,9 +75,16 @@ kestrel: ask for statistics on
 $ kestrel ls > /dev/full; echo $?
 kestrel: write what was found to standard output: no space left on device
 1
-$ kestrel put work a; kestrel get work > /dev/full; echo $?; kestrel peek work
+$ kestrel put work a; kestrel get work > /dev/full; echo $?; kestrel stat work | grep opened; kestrel peek work
 1 item put into "work"
-kestrel: write items to standard output: no space left on device; the items are in the queue again
+kestrel: write to standard output: no space left on device; nothing was taken
+1
+  opened        0
+a
+$ (trap '' XFSZ; ulimit -f 0; kestrel get work > full; echo $?; kestrel drain work --to - --yes > full; echo $?); kestrel peek work
+kestrel: write items to standard output: file too large; the items are in the queue again
+1
+kestrel: write to standard output: file too large; what was taken last is in "work" again
 1
 a
 $ kestrel put work a2; kestrel get work >&-; echo $?; echo get work | kestrel shell >&-; echo $?; kestrel get work --all
@@ -101,7 +108,7 @@ $ kestrel get work <>/dev/null >&0; echo $?; kestrel put work a
 0
 1 item put into "work"
 $ kestrel drain work --to - --yes > /dev/full; echo $?; kestrel get work
-kestrel: write to standard output: no space left on device; what was taken last is in "work" again
+kestrel: write to standard output: no space left on device; nothing was taken
 1
 a
 $ touch there; kestrel put work b; kestrel drain work --to there --yes; echo $?; kestrel get work
