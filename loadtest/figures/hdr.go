@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -29,25 +30,41 @@ func (l *Latency) WritePercentiles(w io.Writer) error {
 	return err
 }
 
-// WriteFile makes a file of what write writes. If it fails, there is the file that there was before, or none.
+// WriteFile makes a file of what write writes. If it fails, there is the file that there was before, or none. What is not
+// a regular file, like /dev/stdout, is written to as it is.
 func WriteFile(name string, write func(io.Writer) error) error {
-	temporary := name + "~"
-	f, err := os.Create(temporary)
-	if err == nil {
-		if err = write(f); err != nil {
-			f.Close()
-		} else if err = f.Close(); err == nil {
-			err = os.Rename(temporary, name)
-		}
-		if err != nil {
-			os.Remove(temporary)
-		}
-	}
+	err := replaceFile(name, write)
 	var cause syscall.Errno // without the name that nobody has said
 	if errors.As(err, &cause) {
 		err = fmt.Errorf("write %s: %w", name, cause)
 	}
 	return err
+}
+
+func replaceFile(name string, write func(io.Writer) error) error {
+	if there, err := os.Stat(name); err == nil && !there.Mode().IsRegular() {
+		return writeTo(name, write)
+	}
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // the link stays
+	}
+	temporary := name + "~"
+	err := writeTo(temporary, write)
+	if err == nil {
+		err = os.Rename(temporary, name)
+	}
+	if err != nil {
+		os.Remove(temporary)
+	}
+	return err
+}
+
+func writeTo(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
 }
 
 // SaveFiles writes prefix.json, and for every phase and kind of request prefix-PHASE-KIND.hgrm. It

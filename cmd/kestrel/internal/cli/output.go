@@ -38,10 +38,11 @@ func (o *output) judge(err error) error {
 	return Failed("write to standard output: %v", o.lost)
 }
 
-// CheckOutput returns an error if out, the standard output of a command, takes nothing: a command that takes items must
-// not begin then. It tries to write nothing, and looks whether the output was closed when the program began. Go's runtime has opened /dev/null in its place, to read and write, so every write
-// succeeds. "> /dev/null" opens it to write only, and discards items on purpose. So does who opened it once for several
-// of the standard streams: the runtime opens it for each.
+// CheckOutput returns an error if out, the standard output of a command, takes nothing. A command that takes items must
+// not begin then. CheckOutput writes nothing to it, which fails on a full device, and looks whether the output was closed
+// when the program began. Go's runtime has opened /dev/null in its place, to read and write, so every write succeeds.
+// "> /dev/null" opens it to write only, and discards items on purpose. So does who opened it once for several of the
+// standard streams: the runtime opens it for each.
 func CheckOutput(out io.Writer) error {
 	for o, ok := out.(*output); ok; o, ok = out.(*output) { // a shell's commands have two
 		out = o.w
