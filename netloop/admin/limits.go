@@ -61,12 +61,12 @@ type room struct {
 // giveWay closes the connection whose peer the server has waited for longest, of those that may give way to a new one of
 // l. It reports whether there was one.
 func (r *room) giveWay(l *boundedListener) bool {
-	now, isFull := time.Now(), r.open.Load() >= r.limit
+	now, isFull := time.Now(), l.IsFull() // then only one of its own makes room
 	r.mu.Lock()
 	var victim *boundedConn
 	var longest time.Duration
 	for c := range r.conns {
-		if waited := c.waited(now); waited > longest && (isFull || c.listener == l) {
+		if waited := c.waited(now); waited > longest && (!isFull || c.listener == l) {
 			victim, longest = c, waited
 		}
 	}

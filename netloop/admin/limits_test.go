@@ -388,3 +388,32 @@ func TestSlowPeersGiveWay(t *testing.T) {
 		})
 	}
 }
+
+// TestFullPortCostsNoOther tests that a new connection of a port that is full takes no place of another port: it would be
+// refused all the same. Of its own port it does.
+func TestFullPortCostsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &room{limit: 2}
+		port := func(most int) *boundedListener {
+			return &boundedListener{Port: ports.Wrap(nil, ports.Spec{MaxConnections: most}), room: r, log: slog.New(slog.DiscardHandler)}
+		}
+		full, other := port(1), port(2)
+		takes := func(l *boundedListener) *boundedConn {
+			if !l.hasRoom() && !l.makeRoom() {
+				return nil
+			}
+			_, c := net.Pipe()
+			return r.take(&boundedConn{Conn: c, listener: l})
+		}
+		takes(other)
+		<-time.After(time.Minute) // of the bubble: it has waited longest
+		takes(full)
+		if takes(full) != nil || len(r.conns) != 2 {
+			t.Errorf("a port that is full takes another one; %d are left", len(r.conns))
+		}
+		<-time.After(time.Minute)
+		if takes(full) == nil || other.Counts().Open != 1 || full.Counts().Open != 1 {
+			t.Errorf("the other port has %d connections and the full one %d, want 1", other.Counts().Open, full.Counts().Open)
+		}
+	})
+}

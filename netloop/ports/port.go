@@ -131,6 +131,12 @@ func (p *Port) Enter() bool {
 	return false
 }
 
+// IsFull reports whether the port has as many connections as it takes.
+func (p *Port) IsFull() bool {
+	limit := p.limit.Load()
+	return limit > 0 && p.open.Load() >= limit
+}
+
 // Leave ends what Enter has begun.
 func (p *Port) Leave() { p.open.Add(-1) }
 
