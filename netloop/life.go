@@ -29,22 +29,15 @@ func (l *loop) open(s *session) {
 }
 
 // leave begins the end of a session whose client sends nothing more: it is closed when the replies
-// that are due have left. It reports false if there are none. A job, or a report, that is under way
-// ends first: its reply is due as well.
-//
-// A wait ends with the reply that nothing came. TCP does not tell a client that may still read from one that is gone,
-// and an item would be lost with that.
+// that are due have left. It reports false if there are none. Work that is under way ends first, because its reply is due
+// as well. That is a job, a report, or requests that wait for a later turn.
 func (l *loop) leave(s *session) bool {
-	if s.answering() {
+	if s.answering() || s.state == stalled && !s.owesTooMuch() {
 		s.leaving = true
 		return true
 	}
 	l.begin()
-	if kind := s.wait.kind; s.state == waiting && l.cancel(s) {
-		l.counters.WaitsDropped++
-		s.abandonGet() // what it has collected comes back
-		s.nothingCame(kind)
-	}
+	s.stopWaiting()
 	if len(s.out) == 0 {
 		return false
 	}

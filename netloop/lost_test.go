@@ -70,7 +70,8 @@ func TestLostItem(t *testing.T) {
 }
 
 // TestHalfCloseEndsWait has a client send nothing more while it waits. It gets the reply that nothing came, at once, over
-// every protocol. The client may be gone: what comes next stays in the queue, and so does what it had.
+// every protocol. The client may be gone: what comes next stays in the queue, and so do what it had and what came in the
+// same turn.
 func TestHalfCloseEndsWait(t *testing.T) {
 	client, call := thrift.Client{}, thrift.Call{Method: thrift.MethodGet, Seq: 1}
 	get := func(most int32) string {
@@ -92,32 +93,111 @@ func TestHalfCloseEndsWait(t *testing.T) {
 		{"thrift, with an item", string(client.AppendPut(nil, 1, []byte("q"), 0, []byte("x"))), get(2), nothing, thriftProtocol{}, 2},
 		{"Burrow", "", "GET /v1.0/default/q?wait=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 404 ", burrowProtocol{}, 1},
 	} {
+		for _, same := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, an item in the same turn %t", tt.name, same), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ts := newTestServer(t, Options{MaxOpenReads: 2}, defaults())
+					defer ts.stop()
+					c := ts.dial(tt.proto)
+					c.feed([]byte(tt.first), 1<<10)
+					out, _ := c.received()
+					c.consume(len(out))
+					c.feed([]byte(tt.ask), len(tt.ask))
+					put := func(body string) {
+						if _, err := ts.opts.Engine.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: []byte(body)}); err != nil {
+							t.Error(err)
+						}
+					}
+					left := tt.left
+					ts.do(func() {
+						ts.loop.begin()
+						if same {
+							put("same")
+							left++
+						}
+						if s := &c.session; s.state != waiting || !ts.loop.leave(s) {
+							t.Error("nothing is to be sent to a client that waits")
+						}
+						ts.loop.tick()
+					})
+					got, ended := c.received()
+					if !strings.HasPrefix(string(got), tt.got) || !ended || tt.proto != (burrowProtocol{}) && len(got) > len(tt.got) {
+						t.Errorf("the client gets %q, ended %t, want %q and the end", got, ended, tt.got)
+					}
+					put("next")
+					if q, _ := ts.opts.Engine.QueueStats(engine.Now(), []byte("q")); q.Items != left || q.OpenReads != 0 || q.Waiters != 0 {
+						t.Errorf("the queue has %d items, %d open reads and %d waiters; want %d, 0, 0", q.Items, q.OpenReads, q.Waiters, left)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestHalfCloseBehindJob has a client send nothing more while a job of it runs. The wait that it has sent behind the job
+// ends as well with the reply that nothing came.
+func TestHalfCloseBehindJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		defer ts.stop()
+		c := ts.dial(memcacheProtocol{})
+		ts.do(func() {
+			ts.loop.begin()
+			c.session.receive(fmt.Appendf(nil, "set large 0 0 %d\r\n%s\r\nget q/t=1000\r\n", len(largeItem), largeItem))
+			if !ts.loop.leave(&c.session) {
+				t.Error("nothing is to be sent to a client whose job runs")
+			}
+			ts.loop.tick()
+		})
+		synctest.Wait()
+		if got, ended := c.received(); string(got) != "STORED\r\nEND\r\n" || !ended {
+			t.Errorf("the client gets %q, ended %t", got, ended)
+		}
+	})
+}
+
+// TestHalfCloseAmongRequests has a client send nothing more while requests of it wait for the next turn. This turn has no
+// time for all of them, or for all items of one. The client gets every reply.
+func TestHalfCloseAmongRequests(t *testing.T) {
+	const many = maxWork + 1000
+	client, call := thrift.Client{}, thrift.Call{Method: thrift.MethodGet, Seq: 1}
+	items := thrift.BeginItems(nil, call)
+	for range many {
+		items = thrift.AppendItem(items, &thrift.Item{Data: []byte("x")})
+	}
+	get := client.AppendGet(nil, 1, []byte("q"), thrift.GetOptions{MaxItems: many})
+	for _, tt := range []struct {
+		name, ask, want string
+		proto           protocol
+	}{
+		{"requests", strings.Repeat("version\r\n", many), strings.Repeat("VERSION "+Version+"\r\n", many), memcacheProtocol{}},
+		{"monitor", "monitor q 1\r\n", strings.Repeat("VALUE q 0 1\r\nx\r\nEND\r\n", many) + "END\r\n", memcacheProtocol{}},
+		{"get", string(get), string(thrift.EndItems(items, 0, many)), thriftProtocol{}},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ts := newTestServer(t, Options{MaxOpenReads: 2}, defaults())
+				ts := newTestServer(t, Options{MaxOpenReads: 2 * many}, defaults())
 				defer ts.stop()
+				for range many {
+					if _, err := ts.opts.Engine.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: []byte("x")}); err != nil {
+						t.Fatal(err)
+					}
+				}
 				c := ts.dial(tt.proto)
-				c.feed([]byte(tt.first), 1<<10)
-				out, _ := c.received()
-				c.consume(len(out))
-				c.feed([]byte(tt.ask), len(tt.ask))
 				ts.do(func() {
 					ts.loop.begin()
-					if s := &c.session; s.state != waiting || !ts.loop.leave(s) {
-						t.Error("nothing is to be sent to a client that waits")
+					c.session.receive([]byte(tt.ask))
+					if c.session.state != stalled {
+						t.Error("the turn has time for all")
+					}
+					if !ts.loop.leave(&c.session) {
+						t.Error("nothing is to be sent")
 					}
 					ts.loop.tick()
 				})
-				got, ended := c.received()
-				if !strings.HasPrefix(string(got), tt.got) || !ended || tt.proto != (burrowProtocol{}) && len(got) > len(tt.got) {
-					t.Errorf("the client gets %q, ended %t, want %q and the end", got, ended, tt.got)
-				}
-				e := ts.opts.Engine
-				if _, err := e.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: []byte("next")}); err != nil {
-					t.Fatal(err)
-				}
-				if q, _ := e.QueueStats(engine.Now(), []byte("q")); q.Items != tt.left || q.OpenReads != 0 || q.Waiters != 0 {
-					t.Errorf("the queue has %d items, %d open reads and %d waiters; want %d, 0, 0", q.Items, q.OpenReads, q.Waiters, tt.left)
+				synctest.Wait()
+				if got, ended := c.received(); string(got) != tt.want || !ended {
+					t.Errorf("the client gets %d bytes, %.60q; ended %t; want %d", len(got), got, ended, len(tt.want))
 				}
 			})
 		})

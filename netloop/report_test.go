@@ -167,7 +167,7 @@ func TestReportHangUp(t *testing.T) {
 }
 
 // TestReportHalfClose tests a client that only shuts down its sending side. It gets the whole report, and the replies
-// to what it had sent behind it.
+// to what it had sent behind it: the wait among that ends.
 func TestReportHalfClose(t *testing.T) {
 	for _, request := range []string{"stats", "dump_stats", "dump_config"} {
 		t.Run(request, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestReportHalfClose(t *testing.T) {
 				})
 				synctest.Wait()
 				got, ended := r.received()
-				if want := "END\r\n" + "VERSION " + Version + "\r\n"; !strings.HasSuffix(string(got), want) {
+				if want := "END\r\nVERSION " + Version + "\r\nEND\r\n"; !strings.HasSuffix(string(got), want) {
 					t.Errorf("the answer of %d bytes ends with %q, want %q", len(got), got[max(len(got)-60, 0):], want)
 				}
 				if n := strings.Count(string(got), "queue0999"); n == 0 || !ended {

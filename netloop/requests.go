@@ -35,6 +35,7 @@ func (s *session) resume() {
 		}
 	}
 	if s.leaving && s.state != stalled && !s.answering() {
+		s.stopWaiting()
 		s.quit()
 	}
 }
@@ -233,6 +234,20 @@ func (s *session) nothingCame(kind waitKind) {
 	} else {
 		s.proto.none(s)
 	}
+}
+
+// stopWaiting ends the wait of a session whose client sends nothing more, with the reply that nothing came. TCP does not
+// tell a client that may still read from one that is gone, and an item would be lost with that.
+func (s *session) stopWaiting() {
+	if s.state != waiting {
+		return
+	}
+	kind := s.wait.kind
+	if s.loop.cancel(s) { // else an item is on its way, and comes back
+		s.loop.counters.WaitsDropped++
+	}
+	s.abandonGet() // what it has collected comes back
+	s.nothingCame(kind)
 }
 
 // reidentify looks the client of s up in a changed list of users. It closes the session if the user is gone. It ends a
