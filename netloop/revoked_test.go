@@ -331,6 +331,9 @@ func TestRevokedClear(t *testing.T) {
 			if got, _ := a.received(); string(got) != tt.want {
 				t.Errorf("%q is answered %q, want %q", tt.request, got, tt.want)
 			}
+			if isDenied := strings.Contains(tt.want, "not allowed"); isDenied != (qs.loop.counters.Denied == 1) {
+				t.Errorf("%q counts as %d refusals", tt.request, qs.loop.counters.Denied)
+			}
 			left := qs.opts.Engine.Queues(engine.Now())
 			if left = slices.DeleteFunc(left, func(q engine.QueueStats) bool { return q.Items == 0 }); len(left) == 0 {
 				t.Errorf("%q has gone on to the end", tt.request)
@@ -355,6 +358,13 @@ func TestRevokedPut(t *testing.T) {
 		if got := fmt.Sprint(err); got != "not allowed: put on work" || put.stored != 1 {
 			t.Errorf("a put whose right is gone ends with %q and %d items, want a refusal of the second", got, put.stored)
 		}
+		qs.do(func() {
+			qs.loop.begin()
+			if put.end(err); qs.loop.counters.Denied != 1 {
+				t.Errorf("it counts as %d refusals", qs.loop.counters.Denied)
+			}
+			qs.loop.tick()
+		})
 		a.hangUp()
 	})
 }

@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -47,6 +48,51 @@ func TestWorkOfRequests(t *testing.T) {
 				ts.loop.tick()
 			})
 			c.hangUp()
+		})
+	}
+}
+
+// TestWorkOfExtras tests what a put of items with delays or keys counts as, for each queue that takes them. A job does one
+// of so many items that the loop would take too long.
+func TestWorkOfExtras(t *testing.T) {
+	const children, items = 15, 100
+	var call thrift.Client
+	data := make([][]byte, items)
+	batch := `{"messages":[` + strings.Repeat(`{"body":"x","delay_ms":9},`, 599) + `{"body":"x"}]}`
+	for _, tt := range []struct {
+		name    string
+		proto   protocol
+		request string
+		work    int // 0: a job's
+	}{
+		{"text", textProtocol{}, "put p delay=9:\nx\n\n", (1 + children) * extraWork},
+		{"thrift", thriftProtocol{}, string(call.AppendPutWith(nil, 1, []byte("p"), thrift.PutOptions{DelayMillis: 9}, data...)), 0},
+		{"thrift, without", thriftProtocol{}, string(call.AppendPut(nil, 1, []byte("p"), 0, data...)), (1 + children) * items},
+		{"Burrow", burrowProtocol{}, string(burrowRequest("POST /v1.1/a/q/messages < "+batch, false)), 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := newTestServer(t, Options{}, defaults())
+				defer ts.stop()
+				for i := range children {
+					p := engine.PutRequest{Data: []byte("x")}
+					if _, err := ts.opts.Engine.Put(engine.Now(), fmt.Appendf(nil, "p+%d", i), p); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c := ts.dial(tt.proto)
+				ts.do(func() {
+					ts.loop.begin()
+					s := &c.session
+					s.receive([]byte(tt.request))
+					if isJob := s.wait.kind == waitJob; isJob != (tt.work == 0) || s.work < tt.work {
+						t.Errorf("it counts as %d and is a job's: %t; want %d", s.work, isJob, tt.work)
+					}
+					ts.loop.tick()
+				})
+				synctest.Wait()
+				c.hangUp()
+			})
 		})
 	}
 }
