@@ -12,7 +12,7 @@ import (
 )
 
 // Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package hidden).
-// They come back into memory shortly before they are due. hide.go writes runs, unhide.go reads them back.
+// They come back into memory shortly before they are due. hide.go writes runs, and reads them back.
 //
 // Where an item lives decides what a start takes it from. An item aside, or in a read, may live in a run: it was read
 // back, or has stayed in memory since. Then the journal need not have it. A record of what becomes of it has its image

@@ -11,10 +11,10 @@ func messageControls() []control {
 		model        = "./engine TestQueueModel"
 		crash        = "./engine TestCrashEveryWrite"
 		hideFile     = "engine/hide.go"
-		removeFile   = "engine/remove.go"
+		clearingFile = "engine/clearing.go"
 		hiddenCrash  = "./engine TestHiddenCrash"
 		marksFile    = "engine/gone.go"
-		thinFile     = "engine/thin.go"
+		recordFile   = "engine/recordrun.go"
 		marksCrash   = "./engine TestMarksCrash"
 		findKeysFile = "engine/internal/runs/keys.go"
 		keysTest     = "./engine TestKeys"
@@ -58,7 +58,7 @@ func messageControls() []control {
 			"	q.Gone.AddAll(&m.IDs)\n", ""), test: "./engine TestMarks"},
 		{breaks: "a checkpoint leaves the marks file out", edits: replaced("engine/checkpoint.go",
 			"m != nil && !t.yield(t.e.recordMarksAgain(t.q, m)) {", "m != nil && false {"), test: "./engine TestMarks"},
-		{breaks: "a thinned run is not recorded", edits: replaced(thinFile,
+		{breaks: "a thinned run is not recorded", edits: replaced(recordFile,
 			"		s.e.recordSpilled(q, fresh)\n", ""), test: marksCrash},
 		{breaks: "an item stays when it goes to the dead-letter queue", edits: append(
 			replaced(journalFile, "	if from.Queue >= j.first {\n", "	if false {\n"),
@@ -99,7 +99,7 @@ func messageControls() []control {
 			"		more = more && yield(e.recordHiddenAgain(q, r))", "		_ = r"), test: model},
 		{breaks: "checkpoints tell hidden items as gone", edits: replaced("engine/gone.go",
 			"		w.Hidden = append(w.Hidden, w.runs[0].DiskIDs().Clone())\n", ""), test: model},
-		{breaks: "a flush leaves hidden items", edits: replaced(removeFile,
+		{breaks: "a flush leaves hidden items", edits: replaced(clearingFile,
 			"		a.hidden.Retain(&s.IDs)\n", ""), test: model},
 		{breaks: "the removal of an item in the middle is lost", edits: replaced(lookFile,
 			"	t := q.remove(e.journal, at.it.ID, size)\n	q.leaves", "	_, t := size, Ticket{}\n	q.leaves"), test: model},

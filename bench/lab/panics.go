@@ -116,7 +116,7 @@ func panics() []planted {
 	return []planted{
 		{replaced("netloop/memcache.go", "	s.out = memcache.AppendVersion(s.out, Version)",
 			`	panic("fault of the lab")`), panicInSession},
-		{replaced("engine/remove.go", "func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {",
+		{replaced("engine/clearing.go", "func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {",
 			"func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {\n	panic(\"fault of the lab\")"), panicInEngine},
 	}
 }
