@@ -26,6 +26,18 @@ func (s *spool) freeHead(q *queue) (more bool) {
 	return more
 }
 
+// settleOn has the background settle what a piece has left, and reports whether there is more. When there is none it
+// serves the waiters. The caller holds the shard's mutex.
+func (e *Engine) settleOn(q *queue, now Time) (more bool) {
+	if !q.settling {
+		return false
+	}
+	if e.settle(q, now); !q.settling {
+		e.serveWaiters(q, now)
+	}
+	return q.settling
+}
+
 // fill reads the next frames of q's backlog into its window, as many as have room there. It reads at least one item if
 // the window is empty. Before that it does what others have left to the reading side: freeHead and unhide.
 func (s *spool) fill(q *queue) {
@@ -263,4 +275,17 @@ func (s *spool) settleAll() {
 			}
 		}
 	}
+}
+
+// settleMore settles what can be settled, and reports whether more is owed for want of room.
+func (s *spool) settleMore(q *queue) (more bool) {
+	for pieces := true; pieces; {
+		now := s.now()
+		q.shard.mu.Lock()
+		s.e.settle(q, now)
+		pieces = q.settling
+		more = q.backlog != nil && q.backlog.overfull
+		s.e.unlock(q.shard, now)
+	}
+	return more
 }

@@ -5,7 +5,7 @@ package main
 func messageControls() []control {
 	const (
 		asideFile    = "engine/aside.go"
-		sayFile      = "engine/sayaside.go"
+		queueFile    = "engine/queue.go"
 		leaseFile    = "engine/lease.go"
 		delayFile    = "engine/delay.go"
 		model        = "./engine TestQueueModel"
@@ -71,9 +71,9 @@ func messageControls() []control {
 			"	q.noteTaken(q.aside.ID(r), entry.State == aside.Leased)\n", ""), test: "./engine TestFlushInPieces"},
 		{breaks: "checkpoints tell items aside as gone", edits: replaced("engine/gone.go",
 			"		func(r aside.Ref) { w.Live.Add(q.aside.ID(r)) }, &q", "		func(r aside.Ref) {}, &q"), test: model},
-		{breaks: "a rewritten item loses its delay", edits: replaced(sayFile,
+		{breaks: "a rewritten item loses its delay", edits: replaced(queueFile,
 			"	e.sayAside(q, r)\n}\n\n// say", "	it := q.aside.Item(r)\n	q.lieIn(r, e.rewriteItem(q, &it))\n}\n\n// say"), test: model},
-		{breaks: "an item of a run is leased without its image", edits: replaced(sayFile,
+		{breaks: "an item of a run is leased without its image", edits: replaced(queueFile,
 			"	if q.aside.Segment(r) != 0 && !inRun {\n", "	if true || inRun {\n"), test: model},
 		{breaks: "a hidden run is recorded before it is synced", edits: replaced(hideFile,
 			"	return w, out, s.dir.Sync(w, s.dir.InDoubt(made))", "	_ = made\n	return w, out, nil"), test: hiddenCrash},
@@ -92,7 +92,7 @@ func messageControls() []control {
 		{breaks: "what is gone comes back from a hidden run", edits: append(replaced("engine/queue.go",
 			"		q.leaveRun(id, size)\n", ""), replaced("engine/internal/replay/hidden.go",
 			"range gone.Within(idset.Between(first, last))", "range new(idset.Bitmap).Within(idset.Between(first, last))")...), test: model},
-		{breaks: "an item stays in its hidden run when it is leased", edits: replaced(sayFile,
+		{breaks: "an item stays in its hidden run when it is leased", edits: replaced(queueFile,
 			"len(q.aside.hidden.Runs()) > 0 && q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))", "q.livesInRun(q.aside.ID(r)) != nil"),
 			test: model},
 		{breaks: "a checkpoint leaves hidden runs out", edits: replaced("engine/checkpoint.go",
