@@ -370,3 +370,17 @@ func (e *Engine) keepRead(q *queue, r *read) {
 	_, segment := e.journal.KeepChanged(&q.removal, q.number, r.item, record.Change{Count: r.count})
 	r.lieIn(segment)
 }
+
+// leaves notes that nobody can have it any more.
+func (q *queue) leaves(it *Item) {
+	if it.HasKey() {
+		q.forgetKey(it)
+	}
+}
+
+// forgetKey is leaves for an item that has a key.
+func (q *queue) forgetKey(it *Item) {
+	if q.keys != nil {
+		q.keys.Forget(it.Key(), it.ID)
+	}
+}
