@@ -31,7 +31,7 @@ const mostUp, mostCircle = 8, 12
 // heuristic's. Where a number falls, write it here. Where one rises, move the function to the file that is already
 // used, or pass a callback down.
 var leaning = map[string]lean{
-	"engine":                          {4, 5},
+	"engine":                          {3, 3},
 	"engine/internal/aside":           {1, 2},
 	"engine/internal/item":            {1, 3},
 	"engine/internal/journal":         {4, 5},
@@ -321,7 +321,7 @@ func isArrow(o types.Object) bool {
 
 // TestEngineSize tests that the engine's own folder stays below the limits of decision 0036.
 func TestEngineSize(t *testing.T) {
-	const maxFiles, maxLines = 42, 13_640
+	const maxFiles, maxLines = 40, 13_620
 	files, lines := 0, 0
 	for _, file := range goFiles(t) {
 		if path.Dir(file) != "engine" || strings.HasSuffix(file, "_test.go") {

@@ -31,14 +31,6 @@ type Return struct {
 	Delayed bool
 }
 
-// admitDelay returns why the queue takes no delay of that length, or nil.
-func (q *queue) admitDelay(d time.Duration) error {
-	if d < 0 || q.opts.MaxDelay > 0 && d > q.opts.MaxDelay {
-		return ErrDelayTooLong
-	}
-	return nil
-}
-
 // delayAfter is for how long an item is hidden that comes back after count deliveries that count.
 func (q *queue) delayAfter(how Return, count uint16) time.Duration {
 	if how.Delayed || how.How != Abort {

@@ -8,8 +8,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
-	"github.com/kestrelmq/kestrel/engine/internal/runs"
-	"github.com/kestrelmq/kestrel/segment"
 )
 
 // where is where an item of a queue is.
@@ -271,90 +269,4 @@ func (q *queue) noteNewest(it *Item) {
 	if it.HasKey() {
 		q.index().NoteNewest(it.Key(), it.ID)
 	}
-}
-
-// indexKeys makes the index of a queue that has just been brought back. inJournal says that its items that are in
-// memory may have keys.
-func (e *Engine) indexKeys(q *queue, inJournal bool) error {
-	inRuns, err := e.spool.indexRuns(q)
-	if err != nil || !inJournal && !inRuns {
-		return err
-	}
-	note := func(it Item) bool {
-		q.noteNewest(&it)
-		return true
-	}
-	q.window.Each(note)
-	if q.backlog != nil {
-		q.backlog.recent.Each(note)
-	}
-	for id := range q.asideIDs() {
-		r, _ := q.aside.Find(id)
-		note(q.aside.Item(r))
-	}
-	for r := q.returned.First(); r != nil; r = r.link.Next() {
-		note(r.item)
-	}
-	return nil
-}
-
-// indexRuns notes the keys of the items of q that are on disk alone, and reports whether a run may have keys.
-func (s *spool) indexRuns(q *queue) (rich bool, err error) {
-	files, err := s.keyFiles(q)
-	if err != nil || len(files) == 0 {
-		return false, err
-	}
-	return true, s.reader.IndexKeys(files, q.index, func(f runs.File, err error) {
-		s.e.log.Warn("keys of a backlog file cannot be used: reading them from its items",
-			"queue", q.name, "file", f.Path, "err", err)
-	})
-}
-
-// keyFiles returns the runs of q in which items may have keys, and notes which of a backlog these are.
-func (s *spool) keyFiles(q *queue) (files []runs.KeyFile, err error) {
-	add := func(f runs.KeyFile) (extended bool, err error) {
-		if extended, f.Keyed, err = s.reader.Extended(f.File); err == nil && extended {
-			files = append(files, f)
-		}
-		return extended, err
-	}
-	if b := q.backlog; b != nil {
-		lives := func(id uint64) bool { return id >= b.nextID && !b.gone.Has(id) }
-		for _, r := range b.runs {
-			r.extended, err = add(runs.KeyFile{
-				File: r.File, First: segment.RunStart, End: r.recorded.End,
-				OnDisk: func(id uint64) bool { return r.recorded.Contains(id) && lives(id) },
-				Each: func(note func(Item)) error {
-					return s.reader.Each(r.File, r.recorded.End, func(it Item) {
-						if lives(it.ID) {
-							note(it)
-						}
-					})
-				},
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
-	if q.aside == nil {
-		return files, nil
-	}
-	for _, r := range q.aside.hidden.Runs() {
-		_, err := add(runs.KeyFile{
-			File: r.File, First: r.Index, End: r.End, OnDisk: r.OnDisk,
-			Each: func(note func(Item)) error {
-				return s.eachIn(r, r.Next(), func(e hidden.Entry) bool {
-					if r.OnDisk(e.ID) {
-						note(e.Item)
-					}
-					return true
-				})
-			},
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return files, nil
 }

@@ -184,6 +184,14 @@ func (q *queue) admitConsumer(clientID string) error {
 	return &NotAdmittedError{Queue: q.name, ClientID: clientID}
 }
 
+// admitDelay returns why the queue takes no delay of that length, or nil.
+func (q *queue) admitDelay(d time.Duration) error {
+	if d < 0 || q.opts.MaxDelay > 0 && d > q.opts.MaxDelay {
+		return ErrDelayTooLong
+	}
+	return nil
+}
+
 // mayExpire reports whether the item to hand out next may have expired: most queues hold nothing
 // that ever does, and need not look.
 func (q *queue) mayExpire() bool {

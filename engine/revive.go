@@ -2,11 +2,14 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"syscall"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -341,6 +344,170 @@ func (s *spool) clean() error {
 				" or nothing of them was left, or their queue was deleted or keeps no journal")
 	}
 	return nil
+}
+
+// indexKeys makes the index of a queue that has just been brought back. inJournal says that its items that are in
+// memory may have keys.
+func (e *Engine) indexKeys(q *queue, inJournal bool) error {
+	inRuns, err := e.spool.indexRuns(q)
+	if err != nil || !inJournal && !inRuns {
+		return err
+	}
+	note := func(it Item) bool {
+		q.noteNewest(&it)
+		return true
+	}
+	q.window.Each(note)
+	if q.backlog != nil {
+		q.backlog.recent.Each(note)
+	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		note(q.aside.Item(r))
+	}
+	for r := q.returned.First(); r != nil; r = r.link.Next() {
+		note(r.item)
+	}
+	return nil
+}
+
+// indexRuns notes the keys of the items of q that are on disk alone, and reports whether a run may have keys.
+func (s *spool) indexRuns(q *queue) (rich bool, err error) {
+	files, err := s.keyFiles(q)
+	if err != nil || len(files) == 0 {
+		return false, err
+	}
+	return true, s.reader.IndexKeys(files, q.index, func(f runs.File, err error) {
+		s.e.log.Warn("keys of a backlog file cannot be used: reading them from its items",
+			"queue", q.name, "file", f.Path, "err", err)
+	})
+}
+
+// keyFiles returns the runs of q in which items may have keys, and notes which of a backlog these are.
+func (s *spool) keyFiles(q *queue) (files []runs.KeyFile, err error) {
+	add := func(f runs.KeyFile) (extended bool, err error) {
+		if extended, f.Keyed, err = s.reader.Extended(f.File); err == nil && extended {
+			files = append(files, f)
+		}
+		return extended, err
+	}
+	if b := q.backlog; b != nil {
+		lives := func(id uint64) bool { return id >= b.nextID && !b.gone.Has(id) }
+		for _, r := range b.runs {
+			r.extended, err = add(runs.KeyFile{
+				File: r.File, First: segment.RunStart, End: r.recorded.End,
+				OnDisk: func(id uint64) bool { return r.recorded.Contains(id) && lives(id) },
+				Each: func(note func(Item)) error {
+					return s.reader.Each(r.File, r.recorded.End, func(it Item) {
+						if lives(it.ID) {
+							note(it)
+						}
+					})
+				},
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if q.aside == nil {
+		return files, nil
+	}
+	for _, r := range q.aside.hidden.Runs() {
+		_, err := add(runs.KeyFile{
+			File: r.File, First: r.Index, End: r.End, OnDisk: r.OnDisk,
+			Each: func(note func(Item)) error {
+				return s.eachIn(r, r.Next(), func(e hidden.Entry) bool {
+					if r.OnDisk(e.ID) {
+						note(e.Item)
+					}
+					return true
+				})
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// withholds reports whether an error that kept a queue from being brought back is about that queue
+// alone. What the process lacks is not: another start may have it.
+func withholds(err error) bool {
+	return !segment.OutOfFiles(err) && !errors.Is(err, syscall.ENOMEM)
+}
+
+// withhold leaves a queue out, because of err, and gives back what there is of the live one, which may be nil.
+func (r *revival) withhold(q *replay.Queue, live *queue, err error) {
+	w, s := &r.e.withheld, r.e.spool
+	q.Window.Clear(&r.pool)
+	if live != nil {
+		r.giveUp(live)
+	}
+	if w.names == nil {
+		w.names, w.runs = make(map[string]error), make(map[uint64]bool)
+	}
+	for _, run := range q.Runs {
+		s.reader.Forget(s.dir.File(run.ID))
+		w.runs[run.ID.Number] = true
+	}
+	for _, h := range q.Hidden {
+		s.reader.Forget(s.dir.File(h.Run))
+		w.runs[h.Run.Number] = true
+	}
+	if m := q.Marked.Run; m.Number != 0 {
+		s.reader.Forget(s.dir.File(m))
+		w.runs[m.Number] = true
+	}
+	if w.oldest == 0 || q.Oldest < w.oldest {
+		w.oldest = q.Oldest
+	}
+	reason := fmt.Errorf("%w: queue %q: %w", ErrWithheld, q.Name, err)
+	w.names[q.Name] = reason
+	r.e.shardOf([]byte(q.Name)).withholdChild(q.Name, reason)
+	w.queues = append(w.queues, WithheldQueue{q.Name, q.Number, reason})
+	slices.SortFunc(w.queues, func(a, b WithheldQueue) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
+	})
+}
+
+// giveUp gives back what a queue holds that nobody has seen.
+func (r *revival) giveUp(q *queue) {
+	if q.backlog != nil {
+		r.e.spool.unregister(r.e.spool.queues, q)
+		q.backlog = nil
+	}
+	q.window.Clear(&r.pool)
+	if q.aside == nil {
+		return
+	}
+	r.e.clearAlarm(q)
+	for q.aside.Len() > 0 {
+		q.dropAside(aside.Ref(q.aside.Len() - 1))
+	}
+	q.aside.Clear()
+	q.aside.hidden.DropIf(func(*hidden.Run) bool { return true })
+	r.e.spool.unregister(r.e.spool.hiders, q)
+	q.aside = nil
+}
+
+// maxWithheldLines is how many queues that are withheld the log names one by one.
+const maxWithheldLines = 20
+
+// logWithheld logs what is not served, and what to do.
+func (e *Engine) logWithheld() {
+	const repair = "put a good copy of the file in its place and start again; or stop the server:" +
+		" 'kestrel journal repair' says what is lost, and with --apply saves the rest"
+	all := e.withheld.queues
+	for i, q := range all {
+		if i == maxWithheldLines {
+			e.log.Error("more queues are withheld", "queues", len(all)-i, "repair", repair)
+			return
+		}
+		e.log.Error("queue is withheld: the server refuses its requests and leaves its files alone",
+			"queue", q.Name, "number", q.Number, "err", q.Reason, "repair", repair)
+	}
 }
 
 // Progress shows other goroutines how far Open or Inspect has come with the journal, or Examine with all files. The

@@ -250,3 +250,52 @@ func smallScratch(b []byte) []byte {
 	}
 	return b[:0]
 }
+
+// WithheldQueue is a queue that Open found in the journal and could not bring back whole. The file of a run is missing,
+// cut short or unreadable, or its records do not fit together. The engine does not serve it, and changes or removes
+// nothing of it. Its runs stay, and so does every segment from the first one that mentions it. All other queues are
+// served. A start after a repair, or after a good copy of the file has been put in its place, brings it back.
+type WithheldQueue struct {
+	Name   string
+	Number uint64 // names the queue in the journal
+	Reason error  // wraps ErrWithheld
+}
+
+// withheld is what of a data directory is not served. It does not change after Open.
+type withheld struct {
+	queues []WithheldQueue // by name and number
+	names  map[string]error
+	oldest uint64          // the first segment of the journal that any of them is in; zero without any
+	runs   map[uint64]bool // numbers of their runs
+}
+
+// Withheld returns the queues that are not served, sorted by name.
+func (e *Engine) Withheld() []WithheldQueue {
+	defer contain()
+	return e.withheld.queues
+}
+
+// refusal returns why the queue called name is not served; nil if it is, or does not exist.
+func (w *withheld) refusal(name string) error {
+	if len(w.names) == 0 {
+		return nil
+	}
+	return w.names[name]
+}
+
+// has reports whether the queue of a number is withheld.
+func (w *withheld) has(number uint64) bool {
+	return slices.ContainsFunc(w.queues, func(q WithheldQueue) bool { return q.Number == number })
+}
+
+// withholdChild notes that a fanout child is not served: what is put to its parent would miss it.
+func (sh *shard) withholdChild(name string, err error) {
+	parent, ok := queuename.Parent(name)
+	if !ok {
+		return
+	}
+	if sh.families[parent] == nil {
+		sh.addFamily(parent)
+	}
+	sh.families[parent].withheld = err
+}

@@ -7,7 +7,7 @@ func messageControls() []control {
 		asideFile    = "engine/aside.go"
 		queueFile    = "engine/queue.go"
 		leaseFile    = "engine/lease.go"
-		delayFile    = "engine/delay.go"
+		extraFile    = "engine/putextra.go"
 		model        = "./engine TestQueueModel"
 		crash        = "./engine TestCrashEveryWrite"
 		hideFile     = "engine/hide.go"
@@ -103,10 +103,10 @@ func messageControls() []control {
 			"		a.hidden.Retain(&s.IDs)\n", ""), test: model},
 		{breaks: "the removal of an item in the middle is lost", edits: replaced(lookFile,
 			"	t := q.remove(e.journal, at.it.ID, size)\n	q.leaves", "	_, t := size, Ticket{}\n	q.leaves"), test: model},
-		{breaks: "an overwrite leaves two copies", edits: replaced(delayFile,
+		{breaks: "an overwrite leaves two copies", edits: replaced(extraFile,
 			"		if at, ok := q.ofKey(x.Key, now); ok {\n			to.Item", "		if at, ok := q.ofKey(x.Key, now); ok && at.where != inWindow {\n			to.Item"),
 			test: model},
-		{breaks: "the removal of an overwritten item stands before that", edits: replaced(delayFile,
+		{breaks: "the removal of an overwritten item stands before that", edits: replaced(extraFile,
 			"	q.removal.Rewritten(it.ID)\n", ""), test: "./engine TestRemovalOfOverwritten"},
 		{breaks: "an overwrite is not recorded", edits: replaced(journalFile,
 			"		j.active = record.AppendKeep(j.active, d.Queue, it)\n		j.appendChange", "		j.appendChange"), test: model},
@@ -208,7 +208,7 @@ func momentControls() []control {
 			"			b.gone.AddRange(idset.Between(w.LastID+1, c.FirstID-1))\n", ""), test: "./engine TestRemovedChunk"},
 		{breaks: "a reject is acknowledged before its item has arrived", edits: replaced("engine/move.go",
 			"	e.awaitMoves(q, ref)\n	return", "	_ = ref\n	return"), test: "./engine TestRejectWaitsForMoves"},
-		{breaks: "that a key exists is said before its item is durable", edits: replaced("engine/delay.go",
+		{breaks: "that a key exists is said before its item is durable", edits: replaced("engine/putextra.go",
 			"		s.Ticket = s.Ticket.Merge(q.ticketAt(q.puts.newest)) // who", "		// who"),
 			test: "./engine TestKeyExistsIsDurable"},
 		{breaks: "that an item is gone is said before that is durable", edits: lookAgain, test: "./engine TestRemoveAgainIsDurable"},
