@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"syscall"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
-	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/repair"
@@ -49,7 +47,7 @@ func (r *revival) finish() (queues int, items int64, err error) {
 	r.e.lastNumber.Store(lastQueue)
 	r.e.spool.dir.Taken(lastRun)
 	all := r.Queues()
-	twice := namedTwice(all)
+	twice := replay.NamedTwice(all)
 	for i, q := range all {
 		all[i] = nil // a start should not keep two of each of a hundred thousand queues
 		if !q.Named {
@@ -80,18 +78,6 @@ func (r *revival) finish() (queues int, items int64, err error) {
 	return queues, items, nil
 }
 
-// namedTwice returns the names that more than one queue has.
-func namedTwice(all []*replay.Queue) map[string]bool {
-	seen, twice := make(map[string]bool, len(all)), make(map[string]bool)
-	for _, q := range all {
-		if q.Named {
-			twice[q.Name] = twice[q.Name] || seen[q.Name]
-			seen[q.Name] = true
-		}
-	}
-	return twice
-}
-
 // bringBack makes a live queue of a replayed one. With an error, the queue that it returns is not whole.
 func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 	opts := r.e.settings.Load().shared(q.Name)
@@ -106,14 +92,12 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 			return live, err
 		}
 	}
-	live.window, q.Window = q.Window, item.Window{}
 	if err := r.restoreHidden(live, q); err != nil {
 		return live, err
 	}
-	if live.spilled = len(q.Runs) > 0; live.spilled || len(q.Kept) > 0 {
-		if err := r.restore(live, q); err != nil {
-			return live, err
-		}
+	live.spilled = len(q.Runs) > 0
+	if err := r.restore(live, q); err != nil {
+		return live, err
 	}
 	if m != nil {
 		if live.backlog == nil { // the file is dropped from there
@@ -172,136 +156,42 @@ func (r *revival) corrupt(format string, args ...any) error {
 	}
 }
 
-// restore makes q's backlog of its runs, and puts its other items before or behind that. It reads what it must, and
-// returns a *segment.CorruptionError if a run is not what the journal says.
+// restore gives q what is in line, and makes its backlog of its runs. It returns a *segment.CorruptionError if a run is
+// not what the journal says.
 func (r *revival) restore(q *queue, from *replay.Queue) error {
-	gone := from.Gone.Clone()
-	for _, id := range slices.Sorted(maps.Keys(from.Kept)) {
-		gone.Add(id)
-	}
-	for _, id := range slices.Sorted(maps.Keys(from.Changed)) { // no run has them
-		gone.Add(id)
-	}
-	for _, h := range from.Hidden { // nor those
-		for _, ids := range h.Live.Ranges() {
-			gone.AddRange(ids)
-		}
-	}
-	b := &backlog{}
-	absent, err := r.e.spool.collect(b, from.Runs, gone)
-	if err != nil {
-		return err
-	}
-	first, last := uint64(1), uint64(0) // of what lives in runs
-	if b.count > 0 {
-		first, last = b.nextID, b.runs[len(b.runs)-1].written.LastID
-		b.inReadBehind = true
-		q.writtenTo, q.spilledTo = last, last
-		b.recent, q.window = q.window, item.Window{}
-	}
-	if b.count > 0 || len(b.spent) > 0 {
-		for _, ids := range absent {
-			from.Gone.AddRange(ids)
-		}
-		for ids := range gone.Within(idset.Between(first, last)) {
-			b.gone.AddRange(ids)
-		}
-		for ids := range from.Gone.Within(idset.Between(last+1, q.nextID-1)) {
-			b.gone.AddRange(ids)
-		}
-		q.backlog = b
-		r.e.spool.register(r.e.spool.queues, q)
-	}
-	return r.restoreKept(q, from)
-}
-
-// collect makes b of those runs in which an item lives. The others are spent if their file still exists. So forgo
-// writes their removals before the file goes. absent is the part of their ranges that they do not hold.
-func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent idset.Set, err error) {
-	parts := make([]runs.Part, len(all))
-	for i, known := range all {
-		parts[i] = runs.Part{File: s.dir.File(known.ID), State: known.State}
-	}
-	live, spent, absent, err := s.reader.Collect(parts, gone, func(number uint64) bool {
+	s := r.e.spool
+	l, err := from.Restore(&r.pool, q.opts.MaxMemorySize, s.reader, s.dir, func(number uint64) bool {
 		_, found := slices.BinarySearch(s.found, number)
 		return found
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range spent {
-		b.spent = append(b.spent, &run{File: p.File, written: p.State, recorded: p.State})
-	}
-	for _, f := range live {
-		b.runs = append(b.runs, &run{File: f.File, written: f.State, recorded: f.State})
-		b.count, b.bytes, b.onDisk = b.count+f.Live.Count, b.bytes+f.Live.Bytes, b.onDisk+f.Live.Count
-	}
-	if len(live) > 0 {
-		first := live[0].First
-		b.next, b.nextID = runs.At(b.runs[0], first), first
-		// What cannot be read is reported by the fetch that comes to it; until then only the queue's age is unknown.
-		b.oldest, _ = s.reader.Added(live[0].File, first, live[0].End, &gone)
-	}
-	return absent, nil
-}
-
-// restoreKept puts the kept items where their ids say: into the window, or, if there is a backlog, behind it. Those
-// before its end come aside. An item of the backlog before one of them was open too, and is read now.
-func (r *revival) restoreKept(q *queue, from *replay.Queue) error {
-	ids := slices.Sorted(maps.Keys(from.Kept))
-	if len(ids) == 0 {
-		return nil
-	}
-	if q.backlog == nil || q.backlog.count == 0 {
-		from.MergeKept(&r.pool, &q.window, ids, q.opts.MaxMemorySize)
-		return nil
-	}
-	last := q.backlog.runs[len(q.backlog.runs)-1].written.LastID
-	n, _ := slices.BinarySearch(ids, last+1)
-	early, late := ids[:n], ids[n:]
-	if len(late) > 0 {
-		from.MergeKept(&r.pool, &q.backlog.recent, late, q.opts.MaxMemorySize)
-	}
-	if len(early) == 0 {
-		return nil
-	}
-	items := make([]replay.Kept, 0, len(early))
-	for _, id := range early {
-		items = append(items, from.Kept[id])
-	}
-	read, err := r.e.spool.readUpTo(q, early[len(early)-1])
-	if err != nil {
+	if q.window = l.Window; err != nil || !l.HasRuns() {
 		return err
 	}
-	items = append(items, read...)
-	slices.SortFunc(items, func(a, b replay.Kept) int { return cmp.Compare(a.ID, b.ID) })
-	for _, it := range items { // by their ids among the others that are not in line
-		it.Item = it.Item.Apart()
+	b := &backlog{
+		recent: l.Recent, count: l.InRuns.Count, bytes: l.InRuns.Bytes, onDisk: l.InRuns.Count, nextID: l.First,
+		gone: l.Gone, oldest: l.Oldest,
+	}
+	for _, p := range l.Spent {
+		b.spent = append(b.spent, &run{File: p.File, written: p.State, recorded: p.State})
+	}
+	for _, p := range l.Runs {
+		b.runs = append(b.runs, &run{File: p.File, written: p.State, recorded: p.State})
+	}
+	q.backlog = b
+	s.register(s.queues, q)
+	if len(b.runs) == 0 {
+		return nil
+	}
+	b.inReadBehind, b.next = true, runs.At(b.runs[0], l.First)
+	q.writtenTo, q.spilledTo = l.LastID(), l.LastID()
+	for _, it := range l.Open { // by their ids among the others that are not in line
 		r.e.setAside(q, &it.Item, it.Segment, aside.Entry{State: aside.Restored})
 	}
-	b := q.backlog
-	b.nextID = max(b.nextID, early[len(early)-1]+1)
 	if b.count == 0 {
 		r.e.leaveReadBehind(q)
 		r.e.retire(q)
 	}
 	return nil
-}
-
-// readUpTo takes the items with ids up to last out of q's backlog.
-func (s *spool) readUpTo(q *queue, last uint64) (items []replay.Kept, err error) {
-	b := q.backlog
-	err = s.eachOnDisk(b, func(it Item) bool {
-		if it.ID <= last {
-			items = append(items, replay.Kept{Item: it})
-		}
-		return it.ID < last
-	})
-	for _, it := range items {
-		b.took(1, int64(len(it.Data)), it.ID)
-	}
-	b.next.ID = max(b.next.ID, last+1)
-	return items, err
 }
 
 // eachOnDisk calls f for the items of a backlog that are on disk alone, oldest first, until f returns false. Each frame
@@ -448,17 +338,9 @@ func (r *revival) withhold(q *replay.Queue, live *queue, err error) {
 	if w.names == nil {
 		w.names, w.runs = make(map[string]error), make(map[uint64]bool)
 	}
-	for _, run := range q.Runs {
-		s.reader.Forget(s.dir.File(run.ID))
-		w.runs[run.ID.Number] = true
-	}
-	for _, h := range q.Hidden {
-		s.reader.Forget(s.dir.File(h.Run))
-		w.runs[h.Run.Number] = true
-	}
-	if m := q.Marked.Run; m.Number != 0 {
-		s.reader.Forget(s.dir.File(m))
-		w.runs[m.Number] = true
+	for id := range q.Files {
+		s.reader.Forget(s.dir.File(id))
+		w.runs[id.Number] = true
 	}
 	if w.oldest == 0 || q.Oldest < w.oldest {
 		w.oldest = q.Oldest
@@ -497,16 +379,16 @@ const maxWithheldLines = 20
 
 // logWithheld logs what is not served, and what to do.
 func (e *Engine) logWithheld() {
-	const repair = "put a good copy of the file in its place and start again; or stop the server:" +
+	const advice = "put a good copy of the file in its place and start again; or stop the server:" +
 		" 'kestrel journal repair' says what is lost, and with --apply saves the rest"
 	all := e.withheld.queues
 	for i, q := range all {
 		if i == maxWithheldLines {
-			e.log.Error("more queues are withheld", "queues", len(all)-i, "repair", repair)
+			e.log.Error("more queues are withheld", "queues", len(all)-i, "repair", advice)
 			return
 		}
 		e.log.Error("queue is withheld: the server refuses its requests and leaves its files alone",
-			"queue", q.Name, "number", q.Number, "err", q.Reason, "repair", repair)
+			"queue", q.Name, "number", q.Number, "err", q.Reason, "repair", advice)
 	}
 }
 

@@ -72,6 +72,23 @@ func (q *Queue) Items() (n int64) {
 	return n
 }
 
+// Files yields which runs the journal names, hidden ones and that of the marks included.
+func (q *Queue) Files(yield func(segment.RunID) bool) {
+	for _, run := range q.Runs {
+		if !yield(run.ID) {
+			return
+		}
+	}
+	for _, h := range q.Hidden {
+		if !yield(h.Run) {
+			return
+		}
+	}
+	if q.Marked.Run.Number != 0 {
+		yield(q.Marked.Run)
+	}
+}
+
 // noteSegment notes that items from id on lie in a segment or later.
 func (q *Queue) noteSegment(seg, id uint64) {
 	if !q.Segments.IsNews(seg) {

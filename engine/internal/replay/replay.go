@@ -52,6 +52,18 @@ func (r *Replay) Queues() []*Queue {
 	return all
 }
 
+// NamedTwice returns the names that more than one queue has.
+func NamedTwice(all []*Queue) map[string]bool {
+	seen, twice := make(map[string]bool, len(all)), make(map[string]bool)
+	for _, q := range all {
+		if q.Named {
+			twice[q.Name] = twice[q.Name] || seen[q.Name]
+			seen[q.Name] = true
+		}
+	}
+	return twice
+}
+
 // Frame takes in one frame of the journal. It returns a *segment.CorruptionError for a record that makes no sense
 // behind those before it.
 func (r *Replay) Frame(f segment.Frame) error {
