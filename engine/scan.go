@@ -9,7 +9,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
-	"github.com/kestrelmq/kestrel/segment"
 )
 
 // Match says which items of a queue a Scan is about.
@@ -54,12 +53,7 @@ type Scan struct {
 	most   uint64     // up to which extras has all
 	batch  []diskItem // to be changed or removed; their Data is the Scan's
 
-	// The frame read last: the first one of the run that has an item from readFrom on.
-	file     runs.File
-	tag      runs.Tag // without items: none
-	body     []byte
-	behind   int64 // offset of the frame behind it
-	readFrom uint64
+	page runs.Page // the frame read last
 	// reads are items of hidden runs that were read last, and wanted the one that is to be read next; zero: none.
 	reads  map[uint64]diskItem
 	wanted uint64
@@ -276,22 +270,22 @@ func (w *Scan) onDisk() bool {
 		if len(behind) == 0 {
 			return true
 		}
-		if w.file != behind[0].File || from < w.readFrom || from > w.tag.LastID {
+		if !w.page.Covers(behind[0].File, from) {
 			if w.takeExtras(from) {
 				w.waits = true
 			}
 			return false
 		}
-		met := item.EachImage(w.body, w.tag.FirstID, func(it Item) bool {
+		met := item.EachImage(w.page.Body, w.page.FirstID, func(it Item) bool {
 			return it.ID < max(w.next, b.nextID) || b.gone.Has(it.ID) || w.take(it)
 		})
 		if !met {
 			return false
 		}
-		if !w.takeExtras(w.tag.LastID + 1) { // the items of the frame behind them may be gone
+		if !w.takeExtras(w.page.LastID + 1) { // the items of the frame behind them may be gone
 			return false
 		}
-		w.next = max(w.next, w.tag.LastID+1)
+		w.next = max(w.next, w.page.LastID+1)
 	}
 	return true
 }
@@ -353,39 +347,22 @@ func (s *spool) readFrame(w *Scan) error {
 	q := w.queue
 	q.shard.mu.Lock()
 	b := q.backlog
-	var behind []*run
+	var (
+		behind []*run
+		from   uint64
+	)
 	if b != nil && b.onDisk > 0 {
-		w.readFrom = max(w.next, b.nextID)
-		behind = b.runsFrom(w.readFrom)
+		from = max(w.next, b.nextID)
+		behind = b.runsFrom(from)
 	}
 	if len(behind) == 0 {
 		q.shard.mu.Unlock()
 		return nil
 	}
 	r := behind[0]
-	file, end, first, last := r.File, r.written.End, r.written.FirstID, r.written.LastID
+	part := runs.Part{File: r.File, State: r.written}
 	q.shard.mu.Unlock()
-	offset := w.behind
-	switch {
-	case w.file != file && w.readFrom <= first: // a list comes to the next run, and reads all of it
-		offset = segment.RunStart
-	case w.file != file || w.readFrom <= w.tag.LastID:
-		frame, _, err := s.reader.Frame(file, &r.places, end, w.readFrom)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrBacklog, err)
-		}
-		offset = frame.Offset
-	}
-	frame, tag, err := s.reader.Seek(file, offset, w.readFrom, end)
-	w.file, w.body = file, w.body[:0]
-	switch {
-	case err == nil && frame.Size == 0: // the last item of the run is gone by now
-		w.tag, w.behind = runs.Tag{FirstID: w.readFrom, LastID: last}, end
-	case err == nil:
-		w.tag, w.behind = tag, frame.Next
-		w.body, _, err = s.reader.Body(file, frame, tag, w.body)
-	}
-	if err != nil {
+	if err := w.page.Read(s.reader, part, &r.places, from); err != nil {
 		return fmt.Errorf("%w: %w", ErrBacklog, err)
 	}
 	return nil

@@ -158,7 +158,7 @@ func wireControls() []control {
 		{breaks: "a fetch whose item was overwritten finds the queue empty", edits: replaced("netloop/monitor.go",
 			"return !ref.IsZero() && !s.noRoom }", "return false }"), test: "./netloop TestLostItem"},
 		{breaks: "a list goes on before it has read a hidden item", edits: replaced("engine/scan.go",
-			"		if !w.takeExtras(w.tag.LastID + 1) {", "		if w.most < w.tag.LastID {"), test: "./engine TestListBeforeRemovedEnd"},
+			"		if !w.takeExtras(w.page.LastID + 1) {", "		if w.most < w.page.LastID {"), test: "./engine TestListBeforeRemovedEnd"},
 		{breaks: "weights are ignored", edits: replaced(severalFile, "		at, drawn := i, draw(total)",
 			"		at, drawn := i, 0*draw(total)"), test: "./netloop TestWeights"},
 		{breaks: "a list is longer than clients take", edits: replaced(itemFile,
