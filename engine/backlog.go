@@ -129,7 +129,7 @@ func (q *queue) outgrows(n int) bool {
 func (e *Engine) needBacklog(q *queue) *backlog {
 	if q.backlog == nil {
 		q.backlog = &backlog{}
-		e.spool.register(e.spool.queues, q)
+		e.spool.queues.Add(q)
 	}
 	return q.backlog
 }

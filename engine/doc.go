@@ -78,7 +78,7 @@
 //	Journal.syncMu, writeMu                  one goroutine syncs, or writes, the journal; held during I/O, and
 //	                                         never taken with a shard locked
 //	shard.mu                                 the queues of a shard; memory work only
-//	Journal.mu, spool.mu, worklist.List.mu   the journal's buffer, the spool's lists; memory work only
+//	Journal.mu, spool.mu, those of worklist  the journal's buffer, the spool's lists; memory work only
 //	Engine.metersMu                          last
 //
 // Nobody holds two shards at once: work that crosses shards is done one shard after the other, behind the operation

@@ -225,6 +225,6 @@ func (e *Engine) spendRuns(q *queue) {
 	})
 	if len(h.Runs()) == 0 && h.registered {
 		h.registered = false
-		e.spool.unregister(e.spool.hiders, q)
+		e.spool.hiders.Remove(q)
 	}
 }

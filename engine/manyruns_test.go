@@ -98,8 +98,8 @@ func TestThinPieces(t *testing.T) {
 	b := &backlog{runs: fakeRuns(5000)}
 	b.gone.Add(35)
 	q.backlog = b
-	e.spool.register(e.spool.queues, q)
-	defer e.spool.unregister(e.spool.queues, q)
+	e.spool.queues.Add(q)
+	defer e.spool.queues.Remove(q)
 	e.spool.tend()
 	if pieces != 2 {
 		t.Errorf("a look at 5000 runs lets others in %d times before the backlog has gone, want 2", pieces)
@@ -244,38 +244,5 @@ func TestReclaimFails(t *testing.T) {
 	spoolAll(e)
 	if files := runFiles(fsys); len(files) != 0 {
 		t.Errorf("%d files are left", len(files))
-	}
-}
-
-// TestSpoolListsInPieces tests that a list of many queues with backlogs lets others have the mutex between two pieces. They
-// may add queues and take some away.
-func TestSpoolListsInPieces(t *testing.T) {
-	var e *Engine
-	queues := make([]queue, 3*allPiece+2)
-	o, pieces := testOptions(newFS()), 0
-	o.yield = func() {
-		pieces++
-		e.spool.unregister(e.spool.queues, &queues[0])
-		e.spool.register(e.spool.queues, &queues[1])
-	}
-	e = openQuiet(t, o)
-	for i := range queues {
-		if q := &queues[i]; i != 1 {
-			e.spool.register(e.spool.queues, q)
-			defer e.spool.unregister(e.spool.queues, q)
-		}
-	}
-	defer e.spool.unregister(e.spool.queues, &queues[1])
-	listed := make(map[*queue]bool)
-	for _, q := range e.spool.all(e.spool.queues) {
-		listed[q] = true
-	}
-	for i := range queues {
-		if i > 1 && !listed[&queues[i]] {
-			t.Errorf("queue %d is missing", i)
-		}
-	}
-	if pieces != 3 {
-		t.Errorf("the list lets others in %d times, want 3", pieces)
 	}
 }

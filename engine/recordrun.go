@@ -282,7 +282,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	if !b.inReadBehind && !b.overfull && !b.back && len(b.runs)+len(b.spent) == 0 && !b.spilling && b.marks == nil &&
 		len(b.spentMarks) == 0 {
 		q.backlog = nil
-		s.unregister(s.queues, q)
+		s.queues.Remove(q)
 	}
 	return nil
 }

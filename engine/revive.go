@@ -102,7 +102,7 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 	if m != nil {
 		if live.backlog == nil { // the file is dropped from there
 			live.backlog = &backlog{}
-			r.e.spool.register(r.e.spool.queues, live)
+			r.e.spool.queues.Add(live)
 		}
 		live.backlog.marks = m
 	}
@@ -178,7 +178,7 @@ func (r *revival) restore(q *queue, from *replay.Queue) error {
 		b.runs = append(b.runs, &run{File: p.File, written: p.State, recorded: p.State})
 	}
 	q.backlog = b
-	s.register(s.queues, q)
+	s.queues.Add(q)
 	if len(b.runs) == 0 {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (s *spool) clean() error {
 		return fmt.Errorf("make directory of backlogs: %w", err)
 	}
 	owned := make(map[uint64]bool)
-	for q := range s.queues {
+	for _, q := range s.queues.All(s.e.opts.yield) {
 		for _, r := range slices.Concat(q.backlog.runs, q.backlog.spent) {
 			owned[r.ID.Number] = true
 		}
@@ -219,7 +219,7 @@ func (s *spool) clean() error {
 			owned[m.ID.Number] = true
 		}
 	}
-	for q := range s.hiders {
+	for _, q := range s.hiders.All(s.e.opts.yield) {
 		for _, r := range q.aside.hidden.Runs() {
 			owned[r.ID.Number] = true
 		}
@@ -357,7 +357,7 @@ func (r *revival) withhold(q *replay.Queue, live *queue, err error) {
 // giveUp gives back what a queue holds that nobody has seen.
 func (r *revival) giveUp(q *queue) {
 	if q.backlog != nil {
-		r.e.spool.unregister(r.e.spool.queues, q)
+		r.e.spool.queues.Remove(q)
 		q.backlog = nil
 	}
 	q.window.Clear(&r.pool)
@@ -370,7 +370,7 @@ func (r *revival) giveUp(q *queue) {
 	}
 	q.aside.Clear()
 	q.aside.hidden.DropIf(func(*hidden.Run) bool { return true })
-	r.e.spool.unregister(r.e.spool.hiders, q)
+	r.e.spool.hiders.Remove(q)
 	q.aside = nil
 }
 

@@ -52,17 +52,17 @@ type spool struct {
 	spills, records, fills *worklist.List[queue]
 	hides                  *worklist.List[queue] // delayed items to be hidden
 	failing                atomic.Bool           // the last write to a run failed
+	queues                 worklist.Set[queue]   // that have a backlog
+	hiders                 worklist.Set[queue]   // that have hidden runs
 	stats                  spoolStats
 	diskSize               atomic.Int64 // bytes; zero as long as it is not known
 
 	openWriters atomic.Int64 // runs; raised under writeMu alone
 
 	mu      sync.Mutex
-	queues  map[*queue]struct{} // that have a backlog; guarded by mu
-	hiders  map[*queue]struct{} // that have hidden runs; guarded by mu
-	spent   []runs.File         // files of hidden runs in which nothing lives any more; guarded by mu
-	starved []*queue            // that wait for a descriptor to spill, the first for longest; guarded by mu
-	found   []uint64            // numbers of the runs on disk, ascending, until clean; of Open alone
+	spent   []runs.File // files of hidden runs in which nothing lives any more; guarded by mu
+	starved []*queue    // that wait for a descriptor to spill, the first for longest; guarded by mu
+	found   []uint64    // numbers of the runs on disk, ascending, until clean; of Open alone
 
 	writeMu sync.Mutex // held while runs are written
 	batcher *runs.Batcher
@@ -92,9 +92,9 @@ func signal(c chan struct{}) {
 
 func newSpool(e *Engine, fsys segment.FS) *spool {
 	s := &spool{
-		e: e, fs: fsys, now: item.Now, dir: &runs.Dir{FS: fsys, Path: path.Join(e.opts.Dir, "backlog")}, queues: make(map[*queue]struct{}),
-		hiders: make(map[*queue]struct{}), hideCoder: segment.NewCoder(e.opts.BacklogCompression),
-		batcher: runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.Readers),
+		e: e, fs: fsys, now: item.Now, dir: &runs.Dir{FS: fsys, Path: path.Join(e.opts.Dir, "backlog")},
+		hideCoder: segment.NewCoder(e.opts.BacklogCompression),
+		batcher:   runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.Readers),
 		spills: worklist.New[queue](), records: worklist.New[queue](), fills: worklist.New[queue](), hides: worklist.New[queue](),
 	}
 	s.hiddenReader.Runs = s.reader
@@ -117,41 +117,9 @@ func (s *spool) runIO(q *queue) segment.IO {
 	return segment.Direct
 }
 
-// register takes q into one of the two tables. The caller holds the shard's mutex.
-func (s *spool) register(table map[*queue]struct{}, q *queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	table[q] = struct{}{}
-}
-
-// unregister takes q out of one of the two tables.
-func (s *spool) unregister(table map[*queue]struct{}, q *queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(table, q)
-}
-
-// allPiece is how many queues all copies before it lets others have the mutex: they may have locked a shard.
-const allPiece = 4096
-
-// all returns the queues of one of the two tables, those included that are there as long as it runs.
-func (s *spool) all(table map[*queue]struct{}) (all []*queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all = make([]*queue, 0, len(table))
-	for q := range table { // it may change between two pieces
-		if all = append(all, q); len(all)%allPiece == 0 {
-			s.mu.Unlock()
-			s.e.opts.yield()
-			s.mu.Lock()
-		}
-	}
-	return all
-}
-
 // each calls f for every queue with a backlog, with its shard locked, and returns these queues.
 func (s *spool) each(f func(*queue, *backlog)) (queues []*queue) {
-	queues = s.all(s.queues)
+	queues = s.queues.All(s.e.opts.yield)
 	for _, q := range queues {
 		q.shard.mu.Lock()
 		if q.backlog != nil {
@@ -181,12 +149,12 @@ func (s *spool) wantRecord(q *queue) {
 // registerHidden has the spool tend the hidden runs of q. The caller holds the shard's mutex.
 func (s *spool) registerHidden(q *queue) {
 	q.aside.hidden.registered = true
-	s.register(s.hiders, q)
+	s.hiders.Add(q)
 }
 
 // eachHidden calls f for every queue with hidden runs, with its shard locked.
 func (s *spool) eachHidden(f func(*queue, *hiddenRuns)) {
-	for _, q := range s.all(s.hiders) {
+	for _, q := range s.hiders.All(s.e.opts.yield) {
 		q.shard.mu.Lock()
 		f(q, &q.aside.hidden)
 		q.shard.mu.Unlock()
