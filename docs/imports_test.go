@@ -30,7 +30,7 @@ var mayImport = map[string]string{
 	"segment/segmenttest":             "segment",
 	"segment/segmenttest/failingdisk": "",
 
-	"engine": "engine/histogram engine/internal/accountname engine/internal/alarm engine/internal/aside engine/internal/audit engine/internal/dirlock" +
+	"engine": "engine/histogram engine/internal/accountname engine/internal/alarm engine/internal/aliascount engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/trim engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/namehash engine/internal/marks engine/internal/nap engine/internal/openfiles engine/internal/processor engine/internal/queuename engine/internal/record" +
 		" engine/internal/repair engine/internal/replay engine/internal/retain engine/internal/runs engine/internal/worklist" +
@@ -65,6 +65,8 @@ var mayImport = map[string]string{
 		" engine/internal/repair engine/internal/runs segment",
 	"engine/internal/runs": "engine/internal/idset engine/internal/item engine/internal/keyindex segment segment/segmenttest",
 	"engine/histogram":     "",
+
+	"engine/internal/aliascount": "engine/internal/item",
 
 	"access": "",
 

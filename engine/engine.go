@@ -11,6 +11,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/alarm"
+	"github.com/kestrelmq/kestrel/engine/internal/aliascount"
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
@@ -67,8 +68,7 @@ type Engine struct {
 
 	accounts accountname.Table[*queue]
 
-	aliasMu sync.Mutex
-	aliases map[string]*AliasStats // guarded by aliasMu; by name
+	aliases aliascount.Table
 
 	metersMu sync.Mutex // guards the times of every Meter; taken last, and held for memory work only
 
@@ -131,11 +131,11 @@ func newEngine(opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, files: openfiles.Share(opts.Files), log: opts.Logger, seed: rand.Uint64(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
-		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1), alarm: alarm.New[queue](),
+		pressed: make(chan struct{}, 1), alarm: alarm.New[queue](),
 		precise: alarm.NewClock(),
 	}
 	e.readBack, e.accounts.Yield = Time(opts.readBack.Milliseconds()), opts.yield
-	e.countAliases(opts.Settings.Aliases, Now())
+	e.aliases.Know(opts.Settings.Aliases, Now())
 	if e.fs = opts.FS; e.fs == nil {
 		e.dirs = segment.NewHeldDirs()
 		e.fs = e.dirs

@@ -15,7 +15,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
-	"github.com/kestrelmq/kestrel/engine/internal/replay"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -359,23 +358,6 @@ func (s *spool) removeMarks(q *queue, b *backlog) error {
 		q.shard.mu.Unlock()
 	}
 	return nil
-}
-
-// restoreMarks reads the file that the journal names, and adds what is gone there to what the journal says is. It
-// returns nil if there is none, and a *segment.CorruptionError if the file is not what was written.
-func (r *revival) restoreMarks(q *replay.Queue) (*marks.File, error) {
-	if q.Marked == (record.Marks{}) {
-		return nil, nil
-	}
-	s := r.e.spool
-	m := &marks.File{File: s.dir.File(q.Marked.Run), End: q.Marked.End}
-	var err error
-	if m.IDs, err = marks.Read(s.reader, m.File, m.End, q.Marked.Count); err != nil {
-		return nil, err
-	}
-	s.reader.Forget(m.File)
-	q.Gone.AddAll(&m.IDs)
-	return m, nil
 }
 
 // goneStateSize is how many bytes a checkpoint takes in the journal for what is gone, about.

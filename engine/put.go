@@ -133,7 +133,7 @@ func (e *Engine) putLarge(sh *shard, now Time, name []byte, puts []PutRequest, s
 // putAlias puts every item to every destination, as a client would; each may be an alias or a fanout child.
 func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest, s *Stored) (first error) {
 	for n := s.Count; n < len(puts) && first == nil; n++ {
-		e.countAlias(name, len(puts[n].Data))
+		e.aliases.Put(name, len(puts[n].Data))
 		for _, target := range to {
 			s.Count = n
 			if err := e.putAll(now, []byte(target), puts[:n+1], s); err != nil && first == nil {

@@ -25,7 +25,7 @@ func (e *Engine) Reload(s Settings) error {
 	if e.closed.Load() {
 		return ErrClosed
 	}
-	e.countAliases(s.Aliases, Now()) // before anybody can put to a new one
+	e.aliases.Know(s.Aliases, Now()) // before anybody can put to a new one
 	current := newPolicy(s)
 	e.settings.Store(current)
 	var failed error

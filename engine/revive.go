@@ -10,6 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/repair"
 	"github.com/kestrelmq/kestrel/engine/internal/replay"
@@ -82,9 +83,12 @@ func (r *revival) finish() (queues int, items int64, err error) {
 func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 	opts := r.e.settings.Load().shared(q.Name)
 	live := &queue{name: q.Name, number: q.Number, shard: sh, created: q.Created, opts: opts, nextID: q.NextID}
-	m, err := r.restoreMarks(q)
+	m, err := marks.Open(r.e.spool.reader, r.e.spool.dir, q.Marked)
 	if err != nil {
 		return live, err
+	}
+	if m != nil {
+		q.Gone.AddAll(&m.IDs)
 	}
 	q.Compact(&r.pool, opts.MaxMemorySize)
 	if len(q.Changed) > 0 {

@@ -245,45 +245,14 @@ func (e *Engine) describe(q *queue, now Time) (s QueueStats, ok bool) {
 // Aliases describes every alias, sorted by name.
 func (e *Engine) Aliases() []AliasStats {
 	defer contain()
-	e.aliasMu.Lock()
-	defer e.aliasMu.Unlock()
 	var all []AliasStats
 	for name, to := range e.settings.Load().Aliases {
-		s := e.aliases[name]
-		if s == nil { // Reload is about to take it away
-			continue
+		if c, ok := e.aliases.Of(name); ok { // else Reload is about to take it away
+			all = append(all, AliasStats{name, c.Created, to, c.Items, c.Bytes})
 		}
-		described := *s
-		described.Name, described.Destinations = name, to
-		all = append(all, described)
 	}
 	slices.SortFunc(all, func(a, b AliasStats) int { return cmp.Compare(a.Name, b.Name) })
 	return all
-}
-
-func (e *Engine) countAlias(name string, size int) {
-	e.aliasMu.Lock()
-	defer e.aliasMu.Unlock()
-	if s := e.aliases[name]; s != nil {
-		s.PutItems++
-		s.PutBytes += int64(size)
-	}
-}
-
-// countAliases starts counting for aliases that are new, and forgets those that are gone.
-func (e *Engine) countAliases(aliases map[string][]string, now Time) {
-	e.aliasMu.Lock()
-	defer e.aliasMu.Unlock()
-	for name := range aliases {
-		if e.aliases[name] == nil {
-			e.aliases[name] = &AliasStats{Created: now}
-		}
-	}
-	for name := range e.aliases {
-		if _, ok := aliases[name]; !ok {
-			delete(e.aliases, name)
-		}
-	}
 }
 
 // Stats describes the engine.

@@ -13,6 +13,20 @@ type File struct {
 	IDs idset.Bitmap
 }
 
+// Open reads the file that the journal names as said. It returns nil if it names none, and a *segment.CorruptionError if
+// the file is not what was written.
+func Open(r *runs.Reader, dir *runs.Dir, said record.Marks) (m *File, err error) {
+	if said == (record.Marks{}) {
+		return nil, nil
+	}
+	m = &File{File: dir.File(said.Run), End: said.End}
+	if m.IDs, err = Read(r, m.File, m.End, said.Count); err != nil {
+		return nil, err
+	}
+	r.Forget(m.File)
+	return m, nil
+}
+
 // Record is what the journal says of the file, which may be nil.
 func (m *File) Record() (r record.Marks) {
 	if m != nil {
