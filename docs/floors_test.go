@@ -321,7 +321,7 @@ func isArrow(o types.Object) bool {
 
 // TestEngineSize tests that the engine's own folder stays below the limits of decision 0036.
 func TestEngineSize(t *testing.T) {
-	const maxFiles, maxLines = 40, 13_405
+	const maxFiles, maxLines = 40, 13_340
 	files, lines := 0, 0
 	for _, file := range goFiles(t) {
 		if path.Dir(file) != "engine" || strings.HasSuffix(file, "_test.go") {

@@ -30,7 +30,7 @@ var mayImport = map[string]string{
 	"segment/segmenttest":             "segment",
 	"segment/segmenttest/failingdisk": "",
 
-	"engine": "engine/histogram engine/internal/accountname engine/internal/alarm engine/internal/aliascount engine/internal/aside engine/internal/audit engine/internal/dirlock" +
+	"engine": "engine/histogram engine/internal/accountname engine/internal/alarm engine/internal/alias engine/internal/diskroom engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/trim engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/namehash engine/internal/marks engine/internal/nap engine/internal/openfiles engine/internal/processor engine/internal/queuename engine/internal/record" +
 		" engine/internal/repair engine/internal/replay engine/internal/retain engine/internal/runs engine/internal/worklist" +
@@ -57,7 +57,7 @@ var mayImport = map[string]string{
 	"engine/internal/processor": "",
 	"engine/internal/queuename": "engine/internal/accountname",
 	"engine/internal/worklist":  "",
-	"engine/internal/record":    "engine/internal/item engine/internal/runs segment",
+	"engine/internal/record":    "engine/internal/idset engine/internal/item engine/internal/runs segment",
 	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",
 	"engine/internal/retain": "engine/internal/processor segment segment/segmenttest",
@@ -66,7 +66,8 @@ var mayImport = map[string]string{
 	"engine/internal/runs": "engine/internal/idset engine/internal/item engine/internal/keyindex segment segment/segmenttest",
 	"engine/histogram":     "",
 
-	"engine/internal/aliascount": "engine/internal/item",
+	"engine/internal/alias":    "engine/internal/item",
+	"engine/internal/diskroom": "segment segment/segmenttest",
 
 	"access": "",
 

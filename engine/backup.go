@@ -68,7 +68,7 @@ func (e *Engine) BeginBackup() (*Backup, error) {
 	if e.closed.Load() {
 		return nil, ErrClosed
 	}
-	if e.lowDisk.Load() {
+	if e.disk.Low.Load() {
 		return nil, ErrBackupDisk
 	}
 	b := &Backup{e: e, files: retain.Copier{FS: e.fs}}
@@ -192,7 +192,7 @@ func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if b.e.lowDisk.Load() {
+		if b.e.disk.Low.Load() {
 			return ErrBackupDisk
 		}
 		return nil

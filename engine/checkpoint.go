@@ -108,7 +108,7 @@ func (t *telling) ranges(gone iter.Seq[idset.Range]) (more bool) {
 	left := make(idset.Set, 0, checkpointRecords)
 	tell := func() bool {
 		defer func() { left = left[:0] }()
-		return len(left) == 0 || t.piece(func(buf []byte) []byte { return t.q.appendGone(buf, slices.Values(left)) })
+		return len(left) == 0 || t.piece(func(buf []byte) []byte { return record.AppendGone(buf, t.q.number, slices.Values(left)) })
 	}
 	for ids := range gone {
 		if left = append(left, ids); len(left) == checkpointRecords && !tell() {

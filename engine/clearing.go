@@ -437,7 +437,7 @@ func (e *Engine) recordFlush(q *queue, s *marks.Staying) {
 	gone, named := q.goneBy(s)
 	e.journal.Record(q.number, func(b []byte) []byte {
 		if named {
-			return q.appendGone(b, gone.Within(idset.Between(1, q.nextID-1)))
+			return record.AppendGone(b, q.number, gone.Within(idset.Between(1, q.nextID-1)))
 		}
 		return record.AppendFlushOf(b, q.number, q.nextID, s.IDs.Len(), func(yield func(uint64) bool) { s.IDs.Each(yield) })
 	})

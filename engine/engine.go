@@ -11,8 +11,9 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/alarm"
-	"github.com/kestrelmq/kestrel/engine/internal/aliascount"
+	"github.com/kestrelmq/kestrel/engine/internal/alias"
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
+	"github.com/kestrelmq/kestrel/engine/internal/diskroom"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/openfiles"
@@ -53,8 +54,7 @@ type Engine struct {
 	expires    atomic.Int64  // queues expired
 	closed     atomic.Bool
 	backing    retain.Files  // by a backup; no shard or log is locked before it
-	lowDisk    atomic.Bool   // the disk has less room than its reserve
-	diskFree   atomic.Int64  // bytes when it was measured last, and one more; zero: it was not
+	disk       diskroom.Room // written by maintain
 	pressed    chan struct{} // capacity 1: memory is short
 
 	// Owned by maintain.
@@ -68,7 +68,7 @@ type Engine struct {
 
 	accounts accountname.Table[*queue]
 
-	aliases aliascount.Table
+	aliases alias.Table
 
 	metersMu sync.Mutex // guards the times of every Meter; taken last, and held for memory work only
 
@@ -134,6 +134,7 @@ func newEngine(opts Options) (*Engine, error) {
 		pressed: make(chan struct{}, 1), alarm: alarm.New[queue](),
 		precise: alarm.NewClock(),
 	}
+	e.disk.Least = opts.DiskReserve
 	e.readBack, e.accounts.Yield = Time(opts.readBack.Milliseconds()), opts.yield
 	e.aliases.Know(opts.Settings.Aliases, Now())
 	if e.fs = opts.FS; e.fs == nil {

@@ -180,18 +180,6 @@ func (q *queue) goneInLine() (g marks.Gone) {
 	return g
 }
 
-// appendGone adds records that ids are gone.
-func (q *queue) appendGone(buf []byte, gone iter.Seq[idset.Range]) []byte {
-	for r := range gone {
-		for first := r.First; first <= r.Last; {
-			more := min(r.Last-first, math.MaxUint32)
-			buf = record.AppendRemove(buf, q.number, first, uint32(more))
-			first += more + 1
-		}
-	}
-	return buf
-}
-
 // recordedRuns returns the runs of q that the journal knows.
 func (q *queue) recordedRuns() (runs []*run) {
 	if b := q.backlog; b != nil {
@@ -304,7 +292,7 @@ func (e *Engine) setMarks(q *queue, number uint64, m *marks.File, others *idset.
 func (e *Engine) recordMarks(q *queue, others *idset.Bitmap) {
 	e.journal.RecordNew(q.number, func(buf []byte) []byte {
 		buf = record.AppendMarks(buf, q.number, q.backlog.marks.Record())
-		return q.appendGone(buf, others.Within(idset.Between(1, math.MaxUint64)))
+		return record.AppendGone(buf, q.number, others.Within(idset.Between(1, math.MaxUint64)))
 	})
 }
 

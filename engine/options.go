@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/alias"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/machine"
 	"github.com/kestrelmq/kestrel/engine/internal/openfiles"
@@ -379,23 +380,11 @@ func (s *Settings) Validate() error {
 		for _, target := range targets {
 			in(fmt.Sprintf("alias %q: destination %q", name, target), ValidateName(target))
 		}
-		if s.reaches(name, name, map[string]bool{}) {
+		if alias.Reaches(s.Aliases, name, name) {
 			in(fmt.Sprintf("alias %q", name), errors.New("reaches itself"))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// reaches reports whether an item put to the alias from can come to target. seen holds the aliases
-// that need not be followed again.
-func (s *Settings) reaches(from, target string, seen map[string]bool) bool {
-	seen[from] = true
-	for _, next := range s.Aliases[from] {
-		if next == target || !seen[next] && s.reaches(next, target, seen) {
-			return true
-		}
-	}
-	return false
 }
 
 // policy is the settings in force. Queues of the same options share one copy of them, which nobody
@@ -515,43 +504,13 @@ func (e *Engine) Files() Files {
 	}
 }
 
-const (
-	// The reserve of the disk is a twentieth of it, at least minReserve, but no more than a tenth.
-	reserveShare    = 20
-	maxReserveShare = 10
-	minReserve      = 1 << 30 // bytes
-)
-
-// diskSpace is a file system that knows how much room it has; segment.OS does.
-type diskSpace interface {
-	// Space returns how many bytes of the disk that dir is on are free, and how many there are.
-	Space(dir string) (free, total int64, err error)
-}
-
 // measureDisk refuses puts while the disk has less room than the reserve, and takes them again when
 // it has an eighth more. What gets and confirms write fits into the reserve.
 func (e *Engine) measureDisk() {
-	disk, ok := e.spool.fs.(diskSpace)
-	if !ok {
-		return
-	}
-	free, total, err := disk.Space(e.opts.Dir)
-	if err != nil {
-		e.report("disk: its free space could not be measured; trying again", err)
-		return
-	}
-	e.spool.diskSize.Store(total)
-	e.diskFree.Store(free + 1)
-	e.noteRoom(free)
-	reserve := e.reserve(total)
-	switch low := e.lowDisk.Load(); {
-	case !low && free < reserve:
-		e.lowDisk.Store(true)
-		e.log.Warn("disk has less room than its reserve: puts are refused",
-			"free_bytes", free, "reserve_bytes", reserve)
-	case low && free >= reserve+reserve/8:
-		e.lowDisk.Store(false)
-		e.log.Info("disk has room again: puts are accepted", "free_bytes", free)
+	free, ok, err := e.disk.Measure(e.spool.fs, e.opts.Dir, e.log)
+	e.report("disk: its free space could not be measured; trying again", err)
+	if ok {
+		e.noteRoom(free)
 	}
 }
 
@@ -565,12 +524,4 @@ func (e *Engine) noteRoom(free int64) {
 		e.leastFree = free
 		e.journal.NoteRoom()
 	}
-}
-
-// reserve is how many bytes puts leave free of a disk of total bytes.
-func (e *Engine) reserve(total int64) int64 {
-	if e.opts.DiskReserve > 0 {
-		return e.opts.DiskReserve
-	}
-	return min(max(total/reserveShare, minReserve), total/maxReserveShare)
 }

@@ -187,7 +187,7 @@ func (e *Engine) admit(n int) error {
 	case e.memoryPressing():
 		signal(e.pressed)
 	}
-	if e.lowDisk.Load() {
+	if e.disk.Low.Load() {
 		return ErrOutOfDisk
 	}
 	return e.journal.Admit(n)

@@ -340,7 +340,7 @@ func (s *spool) afterBatch(q *queue, b *backlog) {
 // runLimit is the size at which a run of b is ended.
 func (s *spool) runLimit(b *backlog) int64 {
 	limit := min(max(b.bytes/16, minRunSize), maxRunSize)
-	if disk := s.diskSize.Load(); disk > 0 {
+	if disk := s.e.disk.Size(); disk > 0 {
 		limit = min(limit, disk/runShare)
 	}
 	return limit

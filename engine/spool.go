@@ -55,7 +55,6 @@ type spool struct {
 	queues                 worklist.Set[queue]   // that have a backlog
 	hiders                 worklist.Set[queue]   // that have hidden runs
 	stats                  spoolStats
-	diskSize               atomic.Int64 // bytes; zero as long as it is not known
 
 	openWriters atomic.Int64 // runs; raised under writeMu alone
 

@@ -262,9 +262,9 @@ func (e *Engine) Stats() Stats {
 		Queues: e.queueCount.Load(), Withheld: int64(len(e.withheld.queues)), Created: e.created.Load(),
 		NotCreated: e.notCreated.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
-		JournalFailing: e.journal.Failing(), DiskFull: e.journal.Full() || e.lowDisk.Load(),
-		SyncErrors: e.journal.SyncErrors(), DiskFree: e.diskFree.Load() - 1,
-		DiskReserve: e.reserve(e.spool.diskSize.Load()),
+		JournalFailing: e.journal.Failing(), DiskFull: e.journal.Full() || e.disk.Low.Load(),
+		SyncErrors: e.journal.SyncErrors(), DiskFree: e.disk.Free(),
+		DiskReserve: e.disk.Reserve(),
 	}
 	for i := range e.shards {
 		e.shards[i].mu.Lock()
@@ -310,7 +310,7 @@ type Health struct {
 func (e *Engine) Health() Health {
 	defer contain()
 	return Health{
-		DiskFull: e.journal.Full() || e.lowDisk.Load(), JournalError: e.journal.Failure(),
+		DiskFull: e.journal.Full() || e.disk.Low.Load(), JournalError: e.journal.Failure(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -127,6 +128,18 @@ func AppendRemove(dst []byte, queue, first uint64, more uint32) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, more)
 	dst = binary.AppendUvarint(dst, queue)
 	return binary.AppendUvarint(dst, first)
+}
+
+// AppendGone records that ids are gone.
+func AppendGone(dst []byte, queue uint64, gone iter.Seq[idset.Range]) []byte {
+	for r := range gone {
+		for first := r.First; first <= r.Last; {
+			more := min(r.Last-first, math.MaxUint32)
+			dst = AppendRemove(dst, queue, first, uint32(more))
+			first += more + 1
+		}
+	}
+	return dst
 }
 
 // AppendFlush records that every item with an id below limit is gone, except those with the ids named.

@@ -1,4 +1,4 @@
-package aliascount
+package alias
 
 import "testing"
 

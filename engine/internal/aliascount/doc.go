@@ -1,2 +1,0 @@
-// Package aliascount counts what is put to the aliases of queues.
-package aliascount
