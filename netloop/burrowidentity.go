@@ -80,6 +80,16 @@ func (b *burrowState) need() (n need, name []byte) {
 // stillDenied returns why the client may not go on with the request: a reload may have come since it began.
 func (s *session) stillDenied() error { return s.denied(s.burrow.need()) }
 
+// startJobIfAllowed is startJob for a job behind which the request goes on only if the client still may.
+func (s *session) startJobIfAllowed(f func() error, done func(*session, error)) {
+	s.startJob(f, func(s *session, err error) {
+		if err == nil {
+			err = s.stillDenied()
+		}
+		done(s, err)
+	})
+}
+
 // admitBurrow reports whether the request whose head has n bytes may be read on. If not, it was answered, and taken
 // are its bytes. Or a job finds out who the client is, and the session reads the head again then.
 func (s *session) admitBurrow(n int) (taken int, admitted bool) {

@@ -38,7 +38,7 @@ func (s *session) burrowForm(decode func(form []byte) error, done func(*session,
 	s.ownAnswer()
 	copied := append([]byte(nil), form...)
 	e.Account(cost)
-	s.startJob(func() error {
+	s.startJobIfAllowed(func() error {
 		defer e.Account(-cost)
 		return decode(copied)
 	}, done)
@@ -93,7 +93,7 @@ func (s *session) modernNames(all func(*engine.Engine) []string, word func(names
 	if req.Limit == 0 {
 		req.Limit = burrow.MostMessages
 	}
-	s.startJob(func() error {
+	s.startJobIfAllowed(func() error {
 		names, next := matching(all(e), &burrow.Request{Marker: req.Marker}), ""
 		if int64(len(names)) > req.Limit {
 			names = names[:req.Limit]
@@ -101,7 +101,13 @@ func (s *session) modernNames(all func(*engine.Engine) []string, word func(names
 		}
 		a.text = wordValue(word(append([]string{}, names...), next))
 		return nil
-	}, func(s *session, _ error) { s.burrowLong(a) })
+	}, func(s *session, err error) {
+		if err != nil {
+			s.refuse(err)
+			return
+		}
+		s.burrowLong(a)
+	})
 }
 
 // burrowStats is the reply to a request for a queue.

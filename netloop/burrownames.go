@@ -23,8 +23,9 @@ func burrowListQueues(s *session) {
 // accountQueues returns a function, for a job, that returns the queues of the request's account that the client sees.
 func (s *session) accountQueues() func(*engine.Engine) []string {
 	s.ownAnswer()
-	account, user := s.burrow.req.Account, s.id.user
+	account, client := s.burrow.req.Account, s.standing(s.burrow.need())
 	return func(e *engine.Engine) []string {
+		user := client.user()
 		return slices.DeleteFunc(e.AccountQueues(engine.Now(), account), func(queue string) bool {
 			return !user.Sees(string(engine.AppendAccountQueue(nil, account, []byte(queue))))
 		})
@@ -42,13 +43,19 @@ func (s *session) listNames(missing string, all func(*engine.Engine) []string) {
 	var names []string
 	var text []byte
 	existed := false
-	s.startJob(func() error {
+	s.startJobIfAllowed(func() error {
 		found := all(e)
 		existed = len(found) > 0
 		names = matching(found, &req)
 		text = wordNames(names, req.Detail)
 		return nil
-	}, func(s *session, _ error) { s.namesDone(names, text, existed, missing) })
+	}, func(s *session, err error) {
+		if err != nil {
+			s.refuse(err)
+			return
+		}
+		s.namesDone(names, text, existed, missing)
+	})
 }
 
 // matching returns the names that match: those behind the marker, up to the limit.

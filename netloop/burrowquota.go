@@ -59,15 +59,10 @@ func (s *session) reserveAccount(more engine.AccountUse, done func(*session, err
 		a.body, copied = bytes.Clone(a.body), int64(len(a.body))
 		e.Account(copied)
 	}
-	s.startJob(func() error {
+	s.startJobIfAllowed(func() error {
 		defer e.Account(-copied)
 		return u.reserveInJob(e, more)
-	}, func(s *session, err error) {
-		if err == nil {
-			err = s.stillDenied()
-		}
-		done(s, err)
-	})
+	}, done)
 }
 
 // admitWaiter is admitWait for a request whose Waiter is at its queue, and leaves it if the request may not wait. If an

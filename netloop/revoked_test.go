@@ -368,3 +368,35 @@ func TestRevokedPut(t *testing.T) {
 		a.hangUp()
 	})
 }
+
+// TestRevokedForm tests requests of Burrow's that a job reads, or answers, before the loop goes on with them. A reload takes
+// the right meanwhile: nothing is stored, and nothing shown.
+func TestRevokedForm(t *testing.T) {
+	for _, request := range []string{
+		`POST /v1.1/default/work/messages < {"messages":[{"body":"x"}` + strings.Repeat(" ", largeForm) + `]}`,
+		"GET /v1.0/default < ", "GET /v1.1/default < ", "GET /v1.0 < ", "GET /v1.1 < ",
+	} {
+		withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+			qs.as(burrowProtocol{}, "bob").burrowReply("PUT /v1.0/default/seen/m < x")
+			qs.regrant("put *", "stats *")
+			a, alice := qs.as(burrowProtocol{}, "alice"), grants(t, "alice", "put other")
+			alice.Quota = qs.checker.Users().Named("alice").Quota
+			users := usersOf(t, alice)
+			qs.do(func() {
+				qs.loop.begin()
+				a.session.receive(burrowRequest(request, false))
+				if a.session.wait.kind != waitJob {
+					t.Errorf("%.40q is no job", request)
+				}
+				qs.checker.SetUsers(users)
+				a.session.reidentify(users)
+				qs.loop.tick()
+			})
+			synctest.Wait()
+			if got, _ := a.received(); !strings.HasPrefix(string(got), "HTTP/1.1 403 ") || qs.items("work") != 0 {
+				t.Errorf("%.40q is answered %.80q, and %d are stored", request, got, qs.items("work"))
+			}
+			a.hangUp()
+		})
+	}
+}
