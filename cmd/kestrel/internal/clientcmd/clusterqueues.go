@@ -48,7 +48,7 @@ func (s *session) spreads(patterns []string) ([]spread, error) {
 			all = append(all, spread{q, by[q.Name]})
 		}
 	}
-	return all, unanswered(taken.Servers)
+	return all, s.unanswered(taken.Servers)
 }
 
 func shareOf(server string, q client.QueueStats) share {
@@ -249,7 +249,7 @@ work           2   10 B  127.0.0.1:…
 // flushEverywhere flushes queues on the servers that answer.
 func (s *session) flushEverywhere(names []string, yes bool) error {
 	taken := sample.Take(s.ctx, s.client)
-	away := unanswered(taken.Servers)
+	away := s.unanswered(taken.Servers)
 	type view struct {
 		Queue     string `json:"queue"`
 		Server    string `json:"server"`

@@ -71,19 +71,30 @@ func whyOf(err error) string {
 	return err.Error()
 }
 
-// unanswered says which servers of stats did not answer; nil if all did.
-func unanswered(stats []client.ServerStats) error {
-	var away []string
+// unanswered says which servers of stats gave no figures, and what to do about the first; nil if all gave them.
+func (s *session) unanswered(stats []client.ServerStats) error {
+	var without []string
+	var first error
 	for _, server := range stats {
 		if server.Err != nil {
-			away = append(away, server.Server+" ("+whyOf(server.Err)+")")
+			without = append(without, server.Server+" ("+whyOf(server.Err)+")")
+			first = cmpError(first, server.Err)
 		}
 	}
-	if len(away) == 0 {
+	if first == nil {
 		return nil
 	}
-	return cli.Failed("%d of %s did not answer, and what is printed is without: %s",
-		len(away), cli.Counted(len(stats), "server"), cli.ListOf(away))
+	text := fmt.Sprintf("%d of %s gave no figures, and what is printed is without: %s",
+		len(without), cli.Counted(len(stats), "server"), cli.ListOf(without))
+	return cli.Failed("%s", s.advised(text, first))
+}
+
+// advised is a text with what to do about an error behind it, if there is something.
+func (s *session) advised(text string, err error) string {
+	if _, advice := s.place.advise(err); advice != "" {
+		text += "; " + advice
+	}
+	return text
 }
 
 // memberView is a server in JSON.
@@ -188,7 +199,7 @@ func (s *session) setStatus(status string, yes bool) error {
 	for _, server := range all {
 		switch now, ok := has[server]; {
 		case !ok:
-			other = append(other, server+" (it does not answer)")
+			other = append(other, server+" (its status is not known)")
 		case !strings.EqualFold(now, status):
 			other = append(other, server+" (it has "+now+")")
 		}
@@ -199,7 +210,7 @@ func (s *session) setStatus(status string, yes bool) error {
 	text := fmt.Sprintf("%d of %s did not take the status %s: %s", len(other), cli.Counted(len(all), "server"), status,
 		cli.ListOf(other))
 	if err := cmpError(setErr, err); err != nil {
-		text += ": " + cli.ErrorLine(err)
+		text = s.advised(text+": "+cli.ErrorLine(err), err)
 	} else {
 		text += "; while the grace period of another change runs, a server takes no stricter one"
 	}
@@ -230,7 +241,11 @@ func (s *session) showMembers(sets client.Members) error {
 		views = append(views, v)
 		inSets := cli.OrNone(strings.Join(v.Sets, " "))
 		if server.Err != nil {
-			rows = append(rows, []string{v.Server, "away", inSets, "-", "-", "-", "-", "-", "-", "-"})
+			state := "away"
+			if isDenied(server.Err) {
+				state = "denied"
+			}
+			rows = append(rows, []string{v.Server, state, inSets, "-", "-", "-", "-", "-", "-", "-"})
 			continue
 		}
 		rows = append(rows, []string{v.Server, cli.OrNone(v.Status), inSets, cli.OrNone(v.Version), cli.Age(server.Uptime),
@@ -242,7 +257,7 @@ func (s *session) showMembers(sets client.Members) error {
 	} else {
 		s.table(rows)
 	}
-	return unanswered(stats)
+	return s.unanswered(stats)
 }
 
 // setsOf returns which sets a server is in.

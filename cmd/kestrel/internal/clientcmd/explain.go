@@ -24,7 +24,17 @@ func (p *place) explain(err error) error {
 	if errors.As(err, &usage) {
 		return err
 	}
-	code, advice := cli.ExitFailed, ""
+	code, advice := p.advise(err)
+	text := err.Error()
+	if advice != "" {
+		text += "; " + advice
+	}
+	return &cli.Failure{Code: code, Text: text}
+}
+
+// advise returns the exit code of an error, and what to do; "" if there is nothing.
+func (p *place) advise(err error) (code int, advice string) {
+	code = cli.ExitFailed
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, client.ErrUnknownOutcome):
@@ -63,11 +73,7 @@ func (p *place) explain(err error) error {
 	default:
 		advice = cmp.Or(cli.TLSAdvice(err), p.closed(err))
 	}
-	text := err.Error()
-	if advice != "" {
-		text += "; " + advice
-	}
-	return &cli.Failure{Code: code, Text: text}
+	return code, advice
 }
 
 // isDenied reports whether a server gives an error because of who the user is, or is not.

@@ -47,7 +47,7 @@ $ kestrel cluster status --server $KESTREL_SERVER,$SILENT --timeout 200ms; echo 
 SERVER  STATUS  SETS  VERSION  UPTIME  CONNECTIONS  QUEUES  ITEMS  OPEN  BYTES
 127.0.0.1:…
 127.0.0.1:…
-kestrel: 1 of 2 servers did not answer, and what is printed is without: 127.0.0.1:… (the server did not answer in time (…))
+kestrel: 1 of 2 servers gave no figures, and what is printed is without: 127.0.0.1:… (the server did not answer in time (…))
 1
 $ kestrel watch small --server $KESTREL_SERVER,$SILENT --timeout 200ms --interval 10ms --count 1; echo $?
 kestrel: ask for statistics on …
@@ -233,17 +233,21 @@ kestrel: list "late": there is no item in line, and 1 delayed, leased or open: -
 `)
 }
 
-// TestStatDenied tests what a user hears who may not ask for statistics: which right it is, and not that the queue is not
-// there.
+// TestStatDenied tests what a user hears who may not ask for statistics: which right it is and where it is given. The
+// server answers, and nothing says that the queue is not there.
 func TestStatDenied(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	addr := rig(t, "CLIENT_ERROR not allowed: stats on all queues\r\n")
-	root := cli.NewRoot()
-	root.AddCommand(New()...)
-	_, said := clitest.Run(t, root, cli.ExitFailed, "stat", "work", "--server", addr)
-	clitest.WantText(t, said, "not allowed: stats", "allow of [users.NAME]")
-	if strings.Contains(said, "no server that answers") {
-		t.Errorf("stat says %s", said)
+	for _, args := range []string{"stat work", "cluster status", "cluster items", "cluster status --set Up --yes"} {
+		root := cli.NewRoot()
+		root.AddCommand(New()...)
+		out, said := clitest.Run(t, root, cli.ExitFailed, strings.Fields(args+" --server "+addr)...)
+		clitest.WantText(t, said, "not allowed: stats", "allow of [users.NAME]")
+		for _, wrong := range []string{"no server that answers", "not answer", "away"} {
+			if strings.Contains(said+out, wrong) {
+				t.Errorf("kestrel %s says %s%s", args, out, said)
+			}
+		}
 	}
 }
 
