@@ -102,7 +102,7 @@ func (p *Progress) show(now time.Time) {
 	}
 	text := progressText(p.verb, p.unit, p.done, total, now.Sub(p.began))
 	if p.terminal {
-		fmt.Fprint(p.w, "\r\x1b[K"+text)
+		fmt.Fprint(p.w, "\r\x1b[K"+FitProgress(text, Width(p.w)))
 	} else {
 		fmt.Fprintln(p.w, text)
 	}
@@ -159,6 +159,18 @@ func (r progressReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.Add(int64(n))
 	return n, err
+}
+
+// FitProgress is the text of a progress in less than width columns, without its bar if there is no room. A line that wraps
+// could not be drawn again. A width of 0 has room for all.
+func FitProgress(text string, width int) string {
+	if width == 0 || len(text) < width {
+		return text
+	}
+	if _, rest, ok := strings.Cut(text, "] "); ok {
+		text = strings.TrimLeft(rest, " ")
+	}
+	return text[:min(len(text), width-1)]
 }
 
 // progressText says how far work is, in less than 80 columns. Without a total it says what is done.

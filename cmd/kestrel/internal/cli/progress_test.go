@@ -28,6 +28,17 @@ func TestProgressText(t *testing.T) {
 	}
 }
 
+// TestFitProgress tests that a progress fits a narrow terminal, which cannot draw a line again that wraps.
+func TestFitProgress(t *testing.T) {
+	const text = "[#####...............]  25%  moved 250 of 1,000 items  250/s  3s left"
+	for width, want := range map[int]string{0: text, 80: text, len(text) + 1: text,
+		len(text): "25%  moved 250 of 1,000 items  250/s  3s left", 40: "25%  moved 250 of 1,000 items  250/s  3", 1: ""} {
+		if got := FitProgress(text, width); got != want {
+			t.Errorf("in %d columns: %q, want %q", width, got, want)
+		}
+	}
+}
+
 // TestProgressReader counts what is read, against a total that is heard of late. A progress without a terminal says
 // nothing.
 func TestProgressReader(t *testing.T) {

@@ -2,6 +2,7 @@ package journalcmd
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,4 +59,20 @@ func TestEndToEndProgress(t *testing.T) {
 
 	overwrite(t, segment, 140)
 	run(0, []string{"examined " + bytes, "copied " + bytes, "read " + bytes}, "journal", "repair", "--apply", "--data-dir", data)
+}
+
+// TestEndToEndProgressFits tests that a progress leaves nothing behind on a narrow terminal: no line of it wraps.
+func TestEndToEndProgressFits(t *testing.T) {
+	data, _ := killedDir(t)
+	verify := clitest.Command(t, "journal", "verify", "--data-dir", data)
+	narrow := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `stty cols 40; exec "$0" "$@"`}, verify.Args...)...)
+	code, said := clitest.OnTerminal(t, narrow)
+	if code != 0 || !strings.Contains(said, "read ") {
+		t.Errorf("kestrel journal verify = %d, and shows no progress: %q", code, said)
+	}
+	for shown := range strings.SplitSeq(said, "\r\x1b[K") {
+		if text, _, _ := strings.Cut(shown, "\r\n"); len(text) >= 40 && strings.Contains(text, " of ") {
+			t.Errorf("on 40 columns a progress has %d: %q", len(text), text)
+		}
+	}
 }

@@ -332,12 +332,6 @@ func TestProgressText(t *testing.T) {
 	if got := progressText(p); !strings.HasSuffix(got, "  1,234 items  8s left") {
 		t.Errorf("progressText = %q", got)
 	}
-	p = scenario.Progress{Phase: strings.Repeat("x", 99), Elapsed: 999 * time.Hour, Rate: 1e8,
-		P99:   1e12,
-		Depth: 1e10, Remaining: 999 * time.Hour}
-	if got := progressText(p); len(got) >= 80 {
-		t.Errorf("progressText has %d columns: %s", len(got), got)
-	}
 	if newProgressLine(new(bytes.Buffer), false) != nil {
 		t.Error("a progress line for what is no terminal")
 	}

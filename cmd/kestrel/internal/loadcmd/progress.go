@@ -3,11 +3,9 @@ package loadcmd
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 	"github.com/kestrelmq/kestrel/loadtest/scenario"
 )
@@ -17,30 +15,23 @@ type progressLine struct{ w io.Writer }
 
 // newProgressLine returns the line, or nil if w is not a terminal, or none is wanted.
 func newProgressLine(w io.Writer, quiet bool) *progressLine {
-	f, ok := w.(*os.File)
-	if quiet || !ok {
+	if quiet || !cli.IsTerminal(w) {
 		return nil
 	}
-	if _, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err != nil {
-		return nil
-	}
-	return &progressLine{f}
+	return &progressLine{w}
 }
 
 const clearLine = "\r\x1b[K"
 
 // show replaces the line.
 func (l *progressLine) show(p scenario.Progress) {
-	io.WriteString(l.w, clearLine+progressText(p))
+	io.WriteString(l.w, clearLine+cli.FitProgress(progressText(p), cli.Width(l.w)))
 }
 
 // clear removes the line.
 func (l *progressLine) clear() { io.WriteString(l.w, clearLine) }
 
-// progressWidth is how much of the line is shown: a line that wraps could not be replaced.
-const progressWidth = 79
-
-// progressText says how far a phase is, in less than 80 columns.
+// progressText says how far a phase is.
 func progressText(p scenario.Progress) string {
 	text := fmt.Sprintf("%.16s  %v  %s/s  p99 %s", p.Phase, p.Elapsed.Round(time.Second),
 		figures.Thousands(int64(p.Rate)), figures.Duration(int64(p.P99)))
@@ -50,5 +41,5 @@ func progressText(p scenario.Progress) string {
 	if p.Remaining >= 0 {
 		text += fmt.Sprintf("  %v left", p.Remaining.Round(time.Second))
 	}
-	return text[:min(len(text), progressWidth)]
+	return text
 }
