@@ -8,21 +8,21 @@ import (
 	"text/tabwriter"
 )
 
-// WriteTable prints the percentiles of every phase and kind of request.
+// WriteTable prints the percentiles of every phase and kind of request, if there are any.
 func (r *Run) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "phase\trequest\tcount\trate/s\tp50\tp90\tp99\tp99.9\tp99.99\tmax\t")
+	head := "phase\trequest\tcount\trate/s\tp50\tp90\tp99\tp99.9\tp99.99\tmax\t\n"
 	for _, p := range r.Phases {
 		name := p.Name
 		row := func(kind string, rate float64, l *Latency) {
 			if l == nil {
 				return
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, kind, Thousands(l.Count),
+			fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", head, name, kind, Thousands(l.Count),
 				Thousands(int64(rate+0.5)), Duration(l.P50), Duration(l.P90), Duration(l.P99),
 				Duration(l.P999), Duration(l.P9999), Duration(l.Max))
-			name = ""
+			name, head = "", ""
 		}
 		for _, op := range p.Ops {
 			row(op.Name, op.Rate, op.Latency)

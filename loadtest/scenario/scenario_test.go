@@ -384,3 +384,20 @@ func TestProgress(t *testing.T) {
 		t.Errorf("progress from %+v to %+v", first, last)
 	}
 }
+
+// TestSignal has a signal end a run. The error is the signal alone, and a table of nothing has no head.
+func TestSignal(t *testing.T) {
+	s := testserver.New(t, nil)
+	e, out := newEnv(s)
+	ctx, signal := context.WithCancelCause(t.Context())
+	come := errors.New("a signal came")
+	e.Progress = func(Progress) { signal(come) }
+	e.Interval = 20 * time.Millisecond
+	err := Run(ctx, e, OpenLoop{Flow: Flow{Queue: "spam", Queues: 1, Size: 64, Producers: 1, Consumers: 1, Pipeline: 1, Rate: 100}, Duration: time.Hour})
+	if err != come {
+		t.Errorf("Run = %v, want %v", err, come)
+	}
+	if err := (&figures.Run{Phases: []*figures.Phase{{Name: "load"}}}).WriteTable(out); err != nil || strings.Contains(out.String(), "p99") {
+		t.Errorf("the table of nothing is %v\n%s", err, out)
+	}
+}

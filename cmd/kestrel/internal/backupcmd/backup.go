@@ -225,8 +225,8 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 		return cli.Failed("nothing was backed up by way of the admin port %s: %v", m.admin, context.Cause(ctx))
 	}
 	if err != nil {
-		advice := cmp.Or(cli.TLSAdvice(err), "it needs --admin-port, and this command --admin HOST:PORT")
-		return cli.Failed("nothing was backed up: no server answers on its admin port %s: %v; %s", m.admin, cli.Reason(err), advice)
+		advice := cmp.Or(cli.TLSAdvice(err), "the server needs --admin-port, and this command --admin HOST:PORT")
+		return cli.Failed("nothing was backed up: the admin port %s cannot be asked: %v; %s", m.admin, cli.Reason(err), advice)
 	}
 	defer client.CloseIdleConnections()
 	defer answer.Body.Close()

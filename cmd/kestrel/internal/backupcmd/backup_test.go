@@ -233,7 +233,7 @@ func TestUsage(t *testing.T) {
 		{cli.ExitUsage, "backup --output x --rate -1", "--rate is a number"},
 		{cli.ExitUsage, "backup --output x --rate 1 --full-speed", "choose one"},
 		{cli.ExitUsage, "backup --output x --stopped", "which data directory?"},
-		{cli.ExitFailed, "backup --output - --admin 127.0.0.1:1", "no server answers on its admin port 127.0.0.1:1: dial"},
+		{cli.ExitFailed, "backup --output - --admin 127.0.0.1:1", "the admin port 127.0.0.1:1 cannot be asked: dial"},
 		{cli.ExitUsage, "backup --output - --admin 1", `--admin: "1" is not HOST:PORT`},
 		{cli.ExitUsage, "backup --output - --server 127.0.0.1:1", "use --admin HOST:PORT"},
 		{cli.ExitFailed, "backup --output x --stopped --data-dir y", "no journal in y"},

@@ -13,7 +13,7 @@ import (
 func TestBackupFindsListener(t *testing.T) {
 	memcache := "[[listener]]\nprotocol = \"memcache\"\naddress = \"127.0.0.1:1\"\n"
 	for src, want := range map[string]string{
-		memcache + "[[listener]]\nprotocol = \"admin\"\naddress = \"127.0.0.1:2\"\n": "no server answers on its admin port 127.0.0.1:2: ",
+		memcache + "[[listener]]\nprotocol = \"admin\"\naddress = \"127.0.0.1:2\"\n": "the admin port 127.0.0.1:2 cannot be asked: ",
 		memcache + "[[listener]]\nprotocol = \"admin\"\naddress = \"unix:/a\"\n":     "has neither admin_port nor a [[listener]] of protocol admin that is TCP",
 		memcache: "has neither admin_port nor a [[listener]] of protocol admin that is TCP",
 	} {

@@ -117,6 +117,9 @@ func New() *cobra.Command {
 		if l.rate <= 0 {
 			return errors.New("--rate is missing: items a second, such as 50k")
 		}
+		if size == "" {
+			return errors.New("--size is missing: how large an item is, such as 2KiB")
+		}
 		if l.size, err = config.ParseSize(size); err != nil || l.size < 1 || l.size > engine.MaxItemSize {
 			return fmt.Errorf("--size %q is not the size of an item, such as 2KiB", size)
 		}

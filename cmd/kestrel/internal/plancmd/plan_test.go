@@ -57,6 +57,7 @@ func TestPlanCommand(t *testing.T) {
 		{"--rate many --size 1KiB --outage 1m", "", "such as 20000, 50k or 1.5M"},
 		{"--rate 5x --size 1KiB --outage 1m", "", "such as 20000, 50k or 1.5M"},
 		{"--size 1KiB --outage 1m", "", "--rate is missing"},
+		{"--rate 5 --outage 1m", "", "--size is missing: how large"},
 		{"--rate 5 --size big --outage 1m", "", `--size "big"`},
 		{"--rate 5 --size 64MiB --outage 1m", "", `--size "64MiB"`},
 		{"--rate 5 --size 1KiB", "", "--outage is missing"},
