@@ -525,16 +525,7 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 		}
 		return true
 	}
-	w := r.q.waiters.First()
-	if w == nil {
-		w = r.q.watchers.First()
-	}
-	if w != nil && r.q.deleted {
-		w.Err = ErrDeleted
-		r.q.endWait(w, ReadRef{})
-		return true
-	}
-	return false
+	return r.q.deleted && r.q.endFirst(ErrDeleted)
 }
 
 // piece does a few steps, and reports whether there may be more.

@@ -243,9 +243,14 @@ func (e *Engine) Close() error {
 	e.reloadMu.Lock() // a reload that has begun may write runs
 	defer e.reloadMu.Unlock()
 	e.eachQueue(func(q *queue) {
-		q.shard.mu.Lock()
-		q.endWaits(ErrClosed)
-		q.shard.mu.Unlock()
+		q.shard.inPieces(e.opts.yield, func() (more bool) {
+			for range serveBatch {
+				if more = q.endFirst(ErrClosed); !more {
+					break
+				}
+			}
+			return more
+		})
 	})
 	e.spool.settleAll()
 	e.spool.close()

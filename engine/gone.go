@@ -97,12 +97,15 @@ func (at *readCursor) each(
 	return false
 }
 
-// inPieces calls piece with the shard locked as long as it reports that there may be more, and pause behind each piece.
+// inPieces calls piece with the shard locked as long as it reports that there may be more, and pause between two pieces.
 func (sh *shard) inPieces(pause func(), piece func() (more bool)) {
-	for more := true; more; pause() {
+	locked := func() bool {
 		sh.mu.Lock()
-		more = piece()
-		sh.mu.Unlock()
+		defer sh.mu.Unlock()
+		return piece()
+	}
+	for locked() {
+		pause()
 	}
 }
 

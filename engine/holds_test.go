@@ -10,6 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -278,6 +279,56 @@ func TestRefuseWaitsInPieces(t *testing.T) {
 		t.Errorf("%d waits end, want %d", n, crowded)
 	}
 	wantItems(t, e, "q", "for nobody who waits")
+}
+
+// TestCloseEndsWaitsInPieces tests that Close ends the waits and watches of a queue in pieces.
+func TestCloseEndsWaitsInPieces(t *testing.T) {
+	var c, watching crowd
+	o := testOptions(newFS())
+	o.yield = func() {
+		if n := c.most + watching.most; n > serveBatch {
+			t.Errorf("%d waits are ended with the shard locked, want at most %d", n, serveBatch)
+		}
+		c.most, watching.most = 0, 0
+	}
+	e := openQuiet(t, o)
+	c.wait(t, e, FetchRequest{}, ErrEmpty)
+	watching.ended = make(map[error]int)
+	for range crowded {
+		if err := e.Watch(Now(), []byte("q"), &Waiter{Notify: &watching}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c.ended[ErrClosed] != crowded || watching.ended[ErrClosed] != crowded || c.most+watching.most > serveBatch {
+		t.Errorf("waits end with %v, watches with %v, and %d without a pause", c.ended, watching.ended, c.most+watching.most)
+	}
+}
+
+// TestEndImmediateAlone tests that the waits for what did not come end without a look at the others. One that stays is
+// no place for a walk to pass.
+func TestEndImmediateAlone(t *testing.T) {
+	e, _ := newQuiet(t)
+	mustGet(t, e, "q") // makes it
+	sh, q := e.lockQueue([]byte("q"))
+	q.sweeping = true
+	sh.mu.Unlock()
+	var long, c crowd
+	long.wait(t, e, FetchRequest{}, ErrComing)
+	var wall list.Link[Waiter]
+	q.waiters.PushBack(&wall, nil)
+	c.wait(t, e, FetchRequest{Immediate: true}, ErrComing)
+	for turns := 0; q.sweeping && turns < 10; turns++ {
+		if c.most = 0; e.spool.freeHead(q) || c.most > serveBatch {
+			t.Errorf("%d waits are ended with the shard locked, want at most %d", c.most, serveBatch)
+		}
+	}
+	q.waiters.Remove(&wall)
+	if c.ended[ErrEmpty] != crowded || len(long.ended) > 0 {
+		t.Errorf("waits for what did not come end with %v, others with %v", c.ended, long.ended)
+	}
 }
 
 // TestFailWaitsInPieces tests that many failing waits end in pieces, each with its error. They wait for a backlog that

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/internal/list"
@@ -46,7 +47,8 @@ type Waiter struct {
 	immediate bool
 	watching  bool // it is among the watchers
 	link      list.Link[Waiter]
-	any       *AnyWait // that it is a part of; nil if it waits for one queue
+	short     list.Link[Waiter] // among the immediate ones
+	any       *AnyWait          // that it is a part of; nil if it waits for one queue
 }
 
 // AnyWait is a wait for an item of any of several queues: a Waiter at each. The first queue that has an item wins it,
@@ -101,20 +103,20 @@ type Notifier interface{ WaitEnded(*Waiter) }
 // waiterList is a FIFO of waiters.
 type waiterList struct {
 	list.List[Waiter]
-	immediate int // how many wait for items that are on their way only
+	immediate list.List[Waiter] // of them, those that wait for items that are on their way only
 }
 
 func (l *waiterList) pushBack(w *Waiter) {
 	l.PushBack(&w.link, w)
 	if w.immediate {
-		l.immediate++
+		l.immediate.PushBack(&w.short, w)
 	}
 }
 
 func (l *waiterList) remove(w *Waiter) {
 	l.Remove(&w.link)
 	if w.immediate {
-		l.immediate--
+		l.immediate.Remove(&w.short)
 	}
 }
 
@@ -166,14 +168,15 @@ func (q *queue) takeOut(w *Waiter) {
 	w.q, w.watching = nil, false
 }
 
-// endWaits ends every wait with nothing, because of err.
-func (q *queue) endWaits(err error) {
-	for _, l := range [...]*list.List[Waiter]{&q.watchers, &q.waiters.List} {
-		for w := l.First(); w != nil; w = l.First() {
-			w.Err = err
-			q.endWait(w, ReadRef{})
-		}
+// endFirst ends one of the waits with nothing, because of err, and reports whether there was one.
+func (q *queue) endFirst(err error) bool {
+	w := cmp.Or(q.waiters.First(), q.watchers.First())
+	if w == nil {
+		return false
 	}
+	w.Err = err
+	q.endWait(w, ReadRef{})
+	return true
 }
 
 // endRefused looks at the next serveBatch waits from q.asked on, and ends those of clients that the queue's options do not
@@ -201,17 +204,14 @@ func (q *queue) refuses(w *Waiter) bool {
 // endImmediate ends up to n of the waits for items that were on their way and did not come, and reports whether there are
 // more.
 func (q *queue) endImmediate(n int) (more bool) {
-	for w := q.waiters.First(); w != nil && n > 0 && q.waiters.immediate > 0; {
-		next := w.link.Next()
-		if w.immediate {
-			n--
-			q.counters.misses++
-			w.Err = ErrEmpty
-			q.endWait(w, ReadRef{})
-		}
-		w = next
+	w := q.waiters.immediate.First()
+	for ; w != nil && n > 0; w = q.waiters.immediate.First() {
+		n--
+		q.counters.misses++
+		w.Err = ErrEmpty
+		q.endWait(w, ReadRef{})
 	}
-	return q.waiters.immediate > 0
+	return w != nil
 }
 
 // failure is why the next item cannot come from the backlog; nil if it can, or is at hand.
