@@ -8,6 +8,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -18,8 +19,9 @@ const checkpointRecords = 256
 // so in pieces of some records of one queue, and yields the bytes of each when no lock is held.
 func (e *Engine) recordState() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
+		passed := 0
 		for i := range e.shards {
-			for _, q := range e.shards[i].list(nil) {
+			for q := range processor.InTurn(e.shards[i].list(nil), &passed, e.opts.yield) {
 				if !e.recordQueue(q, yield) {
 					return
 				}

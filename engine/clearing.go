@@ -190,6 +190,7 @@ func (c *Clearing) Result() (removed int64, t Ticket, err error) { return c.remo
 func (c *Clearing) finish(now Time) (removed int64, t Ticket, err error) {
 	for c.Do(now, clearingPiece) {
 		c.Wait()
+		c.e.opts.yield()
 	}
 	return c.Result()
 }

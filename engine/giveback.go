@@ -175,6 +175,9 @@ func (e *Engine) giveBack(r *read, how Return) (t Ticket) {
 	return t
 }
 
+// wakeBatch is how many queues are woken before others may have the processor.
+const wakeBatch = 64
+
 // dueBatch is how many items that are due are moved at most before the shard is unlocked.
 const dueBatch = 128
 
@@ -219,9 +222,12 @@ func (e *Engine) wakeUp(q *queue, now Time) {
 }
 
 // wakeQueues moves what is due in any queue, a batch of one after a batch of another, until nothing is. It returns for
-// how long nothing will be.
+// how long nothing will be. Now and then it lets others have the processor.
 func (e *Engine) wakeQueues() time.Duration {
-	for {
+	for passed := 1; ; passed++ {
+		if passed%wakeBatch == 0 {
+			e.opts.yield()
+		}
 		at, part := e.precise()
 		q, wait := e.alarm.Take(at)
 		if q == nil {

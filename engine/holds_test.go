@@ -11,6 +11,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -112,6 +113,7 @@ func TestAccountsListPieces(t *testing.T) {
 		e.Delete(Now(), fmt.Appendf(nil, "q%d", pieces))
 	}
 	e = openQuiet(t, o)
+	e.opts.yield = func() {} // of other walks
 	for i := range queues {
 		mustPut(t, e, fmt.Sprint("q", i), "x")
 	}
@@ -328,6 +330,52 @@ func TestEndImmediateAlone(t *testing.T) {
 	q.waiters.Remove(&wall)
 	if c.ended[ErrEmpty] != crowded || len(long.ended) > 0 {
 		t.Errorf("waits for what did not come end with %v, others with %v", c.ended, long.ended)
+	}
+}
+
+// TestWalksYield tests that walks past all queues let others have the processor.
+func TestWalksYield(t *testing.T) {
+	const queues = 4*processor.Turn + 10
+	yields := 0
+	o := testOptions(newFS(), func(o *QueueOptions) { o.OpenReadTimeout, o.MaxMemorySize = time.Hour, 1 })
+	o.yield = func() { yields++ }
+	e := openQuiet(t, o)
+	for i := range queues {
+		name := fmt.Sprint("q", i)
+		for range 3 {
+			mustPut(t, e, name, "item")
+		}
+		mustOpen(t, e, name)
+		if _, err := e.Put(Now(), []byte(name), PutRequest{Extra: &PutExtra{Delay: time.Minute}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitRuns(e)
+	for _, tt := range []struct {
+		name string
+		walk func()
+	}{
+		{"measureUse", func() { e.measureUse(e.journal.Segments()) }},
+		{"oldestSegment", func() { e.oldestSegment(e.journal.Segment()) }},
+		{"expireQueues", func() { e.expireQueues(Now()) }},
+		{"FlushAllExpired", func() { e.FlushAllExpired(Now()) }},
+		{"endOverdueReads", func() { e.endOverdueReads(Now()) }},
+		{"tend", func() { e.spool.tend() }},
+		{"checkpoint", func() {
+			for range e.recordState() {
+			}
+		}},
+		{"wakeQueues", func() {
+			e.precise = func() (Time, time.Duration) { return Now().After(time.Hour), 0 }
+			e.wakeQueues()
+		}},
+		{"Reload", func() { e.Reload(Settings{Default: e.OptionsFor("q")}) }},
+		{"Close", func() { e.Close() }},
+	} {
+		yields = 0
+		if tt.walk(); yields < queues/clearingPiece {
+			t.Errorf("%s passes %d queues without a pause", tt.name, queues)
+		}
 	}
 }
 

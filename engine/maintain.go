@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
@@ -119,7 +120,7 @@ func (e *Engine) retryJournal() {
 func (e *Engine) trimPools() {
 	for i := range e.shards {
 		sh := &e.shards[i]
-		sh.inPieces(func() {}, func() (more bool) { return !sh.trim() })
+		sh.inPieces(e.opts.yield, func() (more bool) { return !sh.trim() })
 	}
 }
 
@@ -309,8 +310,9 @@ func (e *Engine) closeDir(dir string) {
 
 // endOverdueReads brings back open reads that have been open for longer than their queue allows.
 func (e *Engine) endOverdueReads(now Time) {
+	passed := 0
 	for i := range e.shards {
-		for _, q := range e.shards[i].listTimed() {
+		for q := range processor.InTurn(e.shards[i].listTimed(), &passed, e.opts.yield) {
 			e.endOverdueReadsOf(q, now)
 		}
 	}
@@ -328,8 +330,9 @@ func (sh *shard) listTimed() []*queue {
 }
 
 func (e *Engine) endOverdueReadsOf(q *queue, now Time) {
-	for o := (overdueReads{q: q, now: now}); !o.done; {
-		e.endOverduePiece(&o)
+	o := overdueReads{q: q, now: now}
+	for e.endOverduePiece(&o); !o.done; e.endOverduePiece(&o) {
+		e.opts.yield()
 	}
 }
 
@@ -459,7 +462,7 @@ func (s *spool) tend() {
 			}
 		}
 	})
-	for _, q := range queues {
+	for q := range processor.InTurn(queues, new(int), s.e.opts.yield) {
 		s.lookThin(q)
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/namehash"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/queuename"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
@@ -219,20 +221,21 @@ func (sh *shard) unlink(q *queue) {
 
 // eachQueue calls f for every queue that exists when its shard's turn comes, with no lock held.
 func (e *Engine) eachQueue(f func(*queue)) {
-	e.eachShard(func(_ *shard, queues []*queue) {
-		for _, q := range queues {
+	e.eachShard(func(_ *shard, queues iter.Seq[*queue]) {
+		for q := range queues {
 			f(q)
 		}
 	})
 }
 
 // eachShard calls f for every shard, with the queues that exist then and no lock held.
-func (e *Engine) eachShard(f func(*shard, []*queue)) {
+func (e *Engine) eachShard(f func(*shard, iter.Seq[*queue])) {
 	var queues []*queue
+	passed := 0
 	for i := range e.shards {
 		sh := &e.shards[i]
 		queues = sh.list(queues[:0])
-		f(sh, queues)
+		f(sh, processor.InTurn(queues, &passed, e.opts.yield))
 	}
 }
 

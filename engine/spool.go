@@ -10,6 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/engine/internal/worklist"
 	"github.com/kestrelmq/kestrel/segment"
@@ -119,7 +120,7 @@ func (s *spool) runIO(q *queue) segment.IO {
 // each calls f for every queue with a backlog, with its shard locked, and returns these queues.
 func (s *spool) each(f func(*queue, *backlog)) (queues []*queue) {
 	queues = s.queues.All(s.e.opts.yield)
-	for _, q := range queues {
+	for q := range processor.InTurn(queues, new(int), s.e.opts.yield) {
 		q.shard.mu.Lock()
 		if q.backlog != nil {
 			f(q, q.backlog)
@@ -153,7 +154,7 @@ func (s *spool) registerHidden(q *queue) {
 
 // eachHidden calls f for every queue with hidden runs, with its shard locked.
 func (s *spool) eachHidden(f func(*queue, *hiddenRuns)) {
-	for _, q := range s.hiders.All(s.e.opts.yield) {
+	for q := range processor.InTurn(s.hiders.All(s.e.opts.yield), new(int), s.e.opts.yield) {
 		q.shard.mu.Lock()
 		f(q, &q.aside.hidden)
 		q.shard.mu.Unlock()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
@@ -98,8 +99,8 @@ func (e *Engine) oldestSegment(tail uint64) uint64 {
 	if n := e.withheld.oldest; n > 0 {
 		oldest = min(oldest, n)
 	}
-	e.eachShard(func(sh *shard, queues []*queue) {
-		for _, q := range queues {
+	e.eachShard(func(sh *shard, queues iter.Seq[*queue]) {
+		for q := range queues {
 			sh.mu.Lock()
 			if seg, ok := q.windowSegment(); ok && seg < oldest {
 				oldest = seg
@@ -171,14 +172,14 @@ func (e *Engine) boundJournal() (held bool) {
 // hideOld asks for delayed items to be hidden in the queues that may hold one of the segments before target. It
 // reports whether there are any.
 func (e *Engine) hideOld(target uint64) (asked bool) {
-	e.eachShard(func(sh *shard, queues []*queue) {
+	e.eachShard(func(sh *shard, queues iter.Seq[*queue]) {
 		sh.mu.Lock()
 		before := sh.pins.Before(target)
 		sh.mu.Unlock()
 		if !before {
 			return
 		}
-		for _, q := range queues {
+		for q := range queues {
 			sh.mu.Lock()
 			if q.delayedMemory() >= smallBytes {
 				e.wantHide(q, true)
@@ -209,7 +210,7 @@ func (e *Engine) letGoWindow(q *queue, l *trim.Plan) {
 // keepAllReads rewrites open and returned reads that pin a segment before the target, as long as that is allowed. It
 // reports whether there were any.
 func (e *Engine) keepAllReads(l *trim.Plan) (held bool) {
-	e.eachShard(func(sh *shard, queues []*queue) {
+	e.eachShard(func(sh *shard, queues iter.Seq[*queue]) {
 		sh.mu.Lock()
 		before := sh.pins.Before(l.Target)
 		sh.mu.Unlock()
@@ -217,12 +218,9 @@ func (e *Engine) keepAllReads(l *trim.Plan) (held bool) {
 			return
 		}
 		held = true
-		for _, q := range queues {
-			for at, more := (readCursor{}), true; more; {
-				sh.mu.Lock()
-				more = e.keepOldReads(q, l, &at)
-				sh.mu.Unlock()
-			}
+		for q := range queues {
+			at := readCursor{}
+			sh.inPieces(e.opts.yield, func() (more bool) { return e.keepOldReads(q, l, &at) })
 		}
 	})
 	return held
@@ -335,8 +333,8 @@ func (e *Engine) relieve() {
 // measureUse looks at every queue.
 func (e *Engine) measureUse(segments []segment.Segment) trim.Use {
 	u := trim.NewUse(segments)
-	e.eachShard(func(sh *shard, queues []*queue) {
-		for _, q := range queues {
+	e.eachShard(func(sh *shard, queues iter.Seq[*queue]) {
+		for q := range queues {
 			sh.mu.Lock()
 			addUse(&u, q)
 			sh.mu.Unlock()
