@@ -43,7 +43,7 @@ var mayImport = map[string]string{
 	"engine/internal/audit": "engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/marks engine/internal/record engine/internal/runs" +
 		" segment segment/segmenttest",
 	"engine/internal/dirlock":   "segment",
-	"engine/internal/hidden":    "engine/internal/idset engine/internal/item engine/internal/keyindex engine/internal/record engine/internal/runs segment segment/segmenttest",
+	"engine/internal/hidden":    "engine/internal/idset engine/internal/item engine/internal/keyindex engine/internal/list engine/internal/record engine/internal/runs segment segment/segmenttest",
 	"engine/internal/trim":      "segment",
 	"engine/internal/idset":     "",
 	"engine/internal/journal":   "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/retain"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -132,13 +133,13 @@ func (b *Backup) addRuns() error {
 			}
 		}
 	})
-	e.spool.eachHidden(func(_ *queue, h *hiddenRuns) {
-		for _, r := range h.Runs() {
+	for _, q := range e.spool.hiders.All(e.opts.yield) {
+		e.spool.eachHidden(q, func(r *hidden.Run) {
 			if !r.IsWriting() {
 				recorded[r.ID.Number] = r.End
 			}
-		}
-	})
+		})
+	}
 	e.spool.mu.Lock()
 	for _, f := range e.spool.spent {
 		recorded[f.ID.Number] = 0

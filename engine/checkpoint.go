@@ -135,7 +135,7 @@ func (e *Engine) recordMarksAgain(q *queue, m *marks.File) (n int64) {
 func (e *Engine) recordHiddenAgain(q *queue, r *hidden.Run) (n int64) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	if !q.inJournal() || !slices.Contains(q.aside.hidden.Runs(), r) {
+	if !q.inJournal() || r.IsDropped() {
 		return 0
 	}
 	return e.recordHidden(q, r)

@@ -391,8 +391,7 @@ func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 	}
 	if a := q.aside; a != nil {
 		leased := a.Tally(aside.Leased)
-		a.hidden.Retain(&s.IDs)
-		e.spendRuns(q)
+		a.hidden.Retain(&s.IDs) // tend has the files of the runs removed
 		a.Flush(q.deleted)
 		q.noteLeased(leased)
 	}
@@ -414,7 +413,7 @@ func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 func (q *queue) goneBy(s *marks.Staying) (gone idset.Bitmap, named bool) {
 	var hidden []*idset.Bitmap
 	if q.aside != nil && !s.IDs.IsEmpty() {
-		hidden = q.aside.hidden.DiskIDs()
+		hidden = q.aside.hidden.DiskIDs(marks.MostHidden + 1)
 	}
 	return s.Gone(idset.Between(q.headID(), q.nextID-1), hidden)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
 // Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package hidden).
@@ -213,18 +214,25 @@ func (q *queue) hiddenStateSize() (n int64) {
 	return n
 }
 
-// spendRuns has the spool remove the files of runs in which nothing lives any more.
+// spendRuns has the spool remove, in pieces, the files of runs in which nothing lives any more.
 func (e *Engine) spendRuns(q *queue) {
-	h := &q.aside.hidden
-	h.DropIf(func(r *hidden.Run) bool {
-		spent := !r.IsWriting() && r.Live().Count == 0
-		if spent || q.deleted && !r.IsWriting() { // else its writer finds that it is of no use
-			e.spool.spend(r.File)
+	at, goes := 0, false
+	q.shard.inPieces(e.opts.yield, func() (more bool) {
+		h := &q.aside.hidden
+		if goes = goes || h.Used() || q.deleted; goes {
+			var spent []runs.File
+			at = h.DropSome(at, readBatch, func(r *hidden.Run) bool {
+				if !r.IsWriting() && (q.deleted || r.IsUsed()) { // else its writer finds that it is of no use
+					spent = append(spent, r.File)
+				}
+				return q.deleted || r.IsUsed()
+			})
+			e.spool.spend(spent...)
 		}
-		return spent || q.deleted
+		if len(h.Runs()) == 0 && h.registered {
+			h.registered = false
+			e.spool.hiders.Remove(q)
+		}
+		return goes && at < len(h.Runs())
 	})
-	if len(h.Runs()) == 0 && h.registered {
-		h.registered = false
-		e.spool.hiders.Remove(q)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -158,7 +159,7 @@ func (s *spool) writeHidden(job *hideJob) error {
 	s.stats.took(&s.stats.spills, began)
 	q, h := job.q, &job.q.aside.hidden
 	q.shard.mu.Lock()
-	needed := slices.Contains(h.Runs(), job.run)
+	needed := !job.run.IsDropped() && !q.deleted
 	if needed {
 		if job.run.ID = w.ID(); job.old == nil {
 			h.Finish(job.run, out)
@@ -204,10 +205,7 @@ func (s *spool) writeBatch(job *hideJob) (w *segment.RunWriter, out hidden.Writt
 func (s *spool) dropJob(job *hideJob) {
 	job.q.shard.mu.Lock()
 	defer job.q.shard.mu.Unlock()
-	if h := &job.q.aside.hidden; slices.Contains(h.Runs(), job.run) {
-		h.Drop(job.run)
-		s.e.spendRuns(job.q)
-	}
+	job.q.aside.hidden.Drop(job.run)
 }
 
 // unload drops the items of a run that was just written from memory, in pieces.
@@ -238,15 +236,19 @@ func (s *spool) unload(job *hideJob) {
 
 // hideAgain writes what lives of those runs of q that are mostly gone to one run. The caller holds hideMu.
 func (s *spool) hideAgain(q *queue) error {
-	now := s.e.precise.Now()
-	job, ok := s.beginHide(q, func(job *hideJob) bool {
-		size, items := int64(0), int64(0)
-		for _, r := range q.aside.hidden.Runs() {
-			n := r.Live()
-			if s.isWasteful(r, now) && size+n.Bytes <= hideRun && items+n.Count <= hidden.MaxItems {
-				job.old, size, items = append(job.old, r), size+n.Bytes, items+n.Count
-			}
+	now, size, items := s.e.precise.Now(), int64(0), int64(0)
+	var old []*hidden.Run
+	s.eachHidden(q, func(r *hidden.Run) {
+		n := r.Live()
+		if s.isWasteful(r, now) && size+n.Bytes <= hideRun && items+n.Count <= hidden.MaxItems {
+			old, size, items = append(old, r), size+n.Bytes, items+n.Count
 		}
+	})
+	if len(old) == 0 {
+		return nil
+	}
+	job, ok := s.beginHide(q, func(job *hideJob) bool {
+		job.old = slices.DeleteFunc(old, (*hidden.Run).IsDropped)
 		return len(job.old) > 0
 	})
 	if !ok {
@@ -300,23 +302,27 @@ func (s *spool) copyLiving(q *queue, r *hidden.Run) error {
 // tendHidden asks for what has been left undone for hidden runs, and removes the files of those that are spent.
 func (s *spool) tendHidden() {
 	now := s.e.precise.Now()
-	s.eachHidden(func(q *queue, h *hiddenRuns) {
-		s.e.spendRuns(q)
-		wasteful := false
-		for _, r := range h.Runs() {
+	for q := range processor.InTurn(s.hiders.All(s.e.opts.yield), new(int), s.e.opts.yield) {
+		h, wasteful := &q.aside.hidden, false
+		s.eachHidden(q, func(r *hidden.Run) {
 			if r.Err != nil && !runs.IsDamage(r.Err) {
 				h.Mend(r)
 			}
 			wasteful = wasteful || s.isWasteful(r, now)
+		})
+		s.e.spendRuns(q)
+		q.shard.mu.Lock()
+		if !q.deleted {
+			if wasteful {
+				s.e.wantHide(q, false)
+			}
+			s.e.hideMany(q)
+			h.blocked = false
+			s.e.readSoon(q)
+			s.e.setAlarm(q)
 		}
-		if wasteful {
-			s.e.wantHide(q, false)
-		}
-		s.e.hideMany(q)
-		h.blocked = false
-		s.e.readSoon(q)
-		s.e.setAlarm(q)
-	})
+		q.shard.mu.Unlock()
+	}
 	if err := s.removeSpent(); err != nil && !s.e.journal.Failing() {
 		s.e.report("delayed items: used-up files could not be removed; trying again", err) // tend tries again
 	}
@@ -406,7 +412,7 @@ func (s *spool) unhideFrame(q *queue) {
 	first := r.Frames[n].First
 	q.shard.mu.Unlock()
 	entries, err := s.hiddenReader.Frame(r, n)
-	stale := func() bool { return q.deleted || !slices.Contains(h.Runs(), r) || r.Next() != n }
+	stale := func() bool { return q.deleted || r.IsDropped() || r.Next() != n }
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if err != nil {

@@ -221,6 +221,48 @@ func TestGoneBesideManyHiddenRuns(t *testing.T) {
 	set.DropIf(func(r *hidden.Run) bool { return r.Path == "" })
 }
 
+// TestManyHiddenRunsInPieces tests that the background looks at many files of delayed items in pieces, between which the
+// shard is unlocked. A flush leaves it to the background to have them removed.
+func TestManyHiddenRunsInPieces(t *testing.T) {
+	const n = 3*readBatch + 10
+	pieces := 0
+	h := newHiding(t, newFS(), func(o *Options) { o.yield = func() { pieces++ } })
+	h.putMany(20, time.Hour)
+	set := &h.queue().itemsAside().hidden
+	for i := range uint64(n) {
+		var live idset.Bitmap
+		live.Add(1000 + i)
+		set.Add(hidden.Restored(runs.File{}, hidden.Written{Frames: make([]hidden.Frame, 1)}, 0, live, 1))
+	}
+	for name, walk := range map[string]func(){
+		"tend": h.spool.tendHidden,
+		"hideAgain": func() {
+			h.spool.hideMu.Lock()
+			defer h.spool.hideMu.Unlock()
+			if err := h.spool.hideAgain(h.queue()); err != nil {
+				t.Error(err)
+			}
+		},
+		"a backup": func() { (&Backup{e: h.Engine}).addRuns() },
+	} {
+		h.spool.registerHidden(h.queue())
+		pieces = 0
+		if walk(); pieces < n/readBatch {
+			t.Errorf("%s looks at %d files in %d pieces, want %d", name, n, pieces+1, n/readBatch+1)
+		}
+	}
+	sh, q := h.lockQueue([]byte("q"))
+	left := clearNow(h.Engine, q)
+	sh.mu.Unlock()
+	if files := len(h.spool.spent); files > 0 || !set.Used() {
+		t.Errorf("a flush spends %d files in one step", files)
+	}
+	for !left.empty() {
+		left.dispose(clearingPiece)
+	}
+	set.DropIf(func(r *hidden.Run) bool { return r.Path == "" })
+}
+
 // TestReclaimFails has the file of a run not go: the queue keeps that run, and none of those whose files have gone.
 func TestReclaimFails(t *testing.T) {
 	fsys := newFS()

@@ -328,7 +328,7 @@ func (s *spool) readExtras(w *Scan) error {
 		if err != nil {
 			q.shard.mu.Lock()
 			defer q.shard.mu.Unlock()
-			if slices.Contains(q.aside.hidden.Runs(), r) {
+			if !r.IsDropped() {
 				return err
 			}
 			return nil // what was in it has moved

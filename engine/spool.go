@@ -152,20 +152,27 @@ func (s *spool) registerHidden(q *queue) {
 	s.hiders.Add(q)
 }
 
-// eachHidden calls f for every queue with hidden runs, with its shard locked.
-func (s *spool) eachHidden(f func(*queue, *hiddenRuns)) {
-	for q := range processor.InTurn(s.hiders.All(s.e.opts.yield), new(int), s.e.opts.yield) {
-		q.shard.mu.Lock()
-		f(q, &q.aside.hidden)
-		q.shard.mu.Unlock()
-	}
+// eachHidden calls f for the hidden runs of q, some at a time with the shard locked.
+func (s *spool) eachHidden(q *queue, f func(*hidden.Run)) {
+	q.shard.mu.Lock()
+	all := q.hiddenRuns()
+	q.shard.mu.Unlock()
+	q.shard.inPieces(s.e.opts.yield, func() (more bool) {
+		for n := 0; n < readBatch && len(all) > 0; n++ {
+			if r := all[0]; !r.IsDropped() {
+				f(r)
+			}
+			all = all[1:]
+		}
+		return len(all) > 0
+	})
 }
 
-// spend has the spool remove the file of a hidden run. Nothing lives in it any more, as the journal says so far.
-func (s *spool) spend(f runs.File) {
+// spend has the spool remove files of hidden runs. Nothing lives in them any more, as the journal says so far.
+func (s *spool) spend(files ...runs.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spent = append(s.spent, f)
+	s.spent = append(s.spent, files...)
 }
 
 // close closes every file. The goroutines of the spool have ended; a caller who brings items back may

@@ -1,10 +1,12 @@
 package hidden
 
 import (
+	"io"
 	"sync/atomic"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
@@ -41,12 +43,33 @@ func TestFindInManyRuns(t *testing.T) {
 	if seen != 96 {
 		t.Errorf("from item 5005 up to 5100, %d are seen, want 96", seen)
 	}
-	s.runs = all
-	if r, _ := s.Soonest(); r == nil {
-		t.Error("nothing is due")
+}
+
+// TestSoonestOfManyRuns tests that who reads items back does not look at all runs for the next one, or for their size.
+func TestSoonestOfManyRuns(t *testing.T) {
+	const n = 1000
+	s := manyRuns(n)
+	all := s.runs
+	s.runs = make([]*Run, n) // who looks at one of them fails
+	for i, r := range all {
+		r.Frames = []Frame{{First: item.Time(n - i)}, {First: 3 * n}}
+		s.schedule(r)
 	}
-	s.DropIf(func(*Run) bool { return false })
-	if s.stale {
-		t.Error("the soonest run is looked for again, although none has gone")
+	for i := n; i > 0; i-- {
+		r, due := s.Soonest()
+		if r != all[i-1] || due != item.Time(n-i+1) || s.Size() != 10*n {
+			t.Fatalf("the soonest run is due at %d, want %d; all have %d bytes", due, n-i+1, s.Size())
+		}
+		switch i % 3 {
+		case 0:
+			s.Pass(r, 0)
+		case 1:
+			s.Postpone(r, 0, 2*n)
+		default:
+			s.Fail(r, io.EOF)
+		}
+	}
+	if s.Used() {
+		t.Error("runs are used up, although something lives in each")
 	}
 }

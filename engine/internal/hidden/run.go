@@ -26,6 +26,8 @@ type Run struct {
 	left      []uint32
 	total     int64 // items that were written
 	counted   int64 // bytes that the Set's Memory has
+	sized     int64 // bytes that its size has
+	place     int   // in the Set's due
 	writing   bool
 	dropped   bool // it is in no Set any more
 }
@@ -75,6 +77,12 @@ func (r *Run) DiskIDs() *idset.Bitmap { return &r.disk }
 
 // IsWriting reports whether the run is not written yet.
 func (r *Run) IsWriting() bool { return r.writing }
+
+// IsUsed reports whether the run is written, and nothing lives in it any more.
+func (r *Run) IsUsed() bool { return !r.writing && r.live.IsEmpty() }
+
+// IsDropped reports whether the run is in its Set no more.
+func (r *Run) IsDropped() bool { return r.dropped }
 
 // From is a frame before which nothing lives.
 func (r *Run) From() int {

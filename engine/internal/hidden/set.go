@@ -8,6 +8,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/list"
 )
 
 // Set is the runs of one queue. The zero Set is empty and ready for use, once Memory is set. It is not safe for
@@ -30,8 +31,10 @@ type Set struct {
 	mostRead int               // that there were at a time since read was made
 	counted  int64             // bytes that Memory has for read
 	disk     item.Tally
-	soonest  *Run // the one whose First is the lowest; nil: none has one
-	stale    bool // soonest is to be looked for
+	size     int64          // bytes of the files
+	due      list.Heap[Run] // those that have a First, by it
+	used     bool           // some runs may be used up
+	behind   bool           // fresh and spans still have runs that were dropped
 }
 
 // place is the frame of an item.
@@ -47,16 +50,14 @@ const readSize = 36
 func (s *Set) Runs() []*Run { return s.runs }
 
 // Size is how many bytes the files of the runs have.
-func (s *Set) Size() (n int64) {
-	for _, r := range s.runs {
-		n += r.End
-	}
-	return n
-}
+func (s *Set) Size() int64 { return s.size }
 
-// DiskIDs are those of each run that are on disk alone. Nobody may change them.
-func (s *Set) DiskIDs() (all []*idset.Bitmap) {
-	for _, r := range s.runs {
+// Used reports whether some runs may be used up.
+func (s *Set) Used() bool { return s.used }
+
+// DiskIDs are those of each run that are on disk alone, of so many runs at most. Nobody may change them.
+func (s *Set) DiskIDs(most int) (all []*idset.Bitmap) {
+	for _, r := range s.runs[:min(len(s.runs), most)] {
 		all = append(all, &r.disk)
 	}
 	return all
@@ -75,8 +76,25 @@ func (s *Set) Add(r *Run) {
 		s.index(r)
 	}
 	s.disk.Add(r.Disk(), 1)
-	s.stale = true
+	s.used = s.used || r.IsUsed()
+	s.placed(r)
+}
+
+// placed notes that r has other frames to be read, or other sizes.
+func (s *Set) placed(r *Run) {
+	s.schedule(r)
+	s.size += r.End - r.sized
+	r.sized = r.End
 	s.Account(r)
+}
+
+// schedule has r be found by its First.
+func (s *Set) schedule(r *Run) {
+	if due, ok := r.First(); ok {
+		s.due.Set(r, int64(due), &r.place)
+	} else {
+		s.due.Remove(&r.place)
+	}
 }
 
 // index has r, which nothing joins any more, be found by the ids of what lives in it.
@@ -92,23 +110,38 @@ func (s *Set) index(r *Run) {
 func (s *Set) Drop(r *Run) { s.DropIf(func(o *Run) bool { return o == r }) }
 
 // DropIf is Drop of the runs of which gone says so.
-func (s *Set) DropIf(gone func(*Run) bool) {
-	before := len(s.runs)
-	s.runs = slices.DeleteFunc(s.runs, func(r *Run) bool {
-		if !gone(r) {
-			return false
+func (s *Set) DropIf(gone func(*Run) bool) { s.DropSome(0, len(s.runs), gone) }
+
+// DropSome is DropIf of n runs, those from one place in their list on. It returns where to go on. What was there then is
+// done when that is the end of the list. The first call of a walk is for place 0.
+func (s *Set) DropSome(at, n int, gone func(*Run) bool) (next int) {
+	s.used = s.used && at > 0
+	end := min(at+n, len(s.runs))
+	next = at
+	for _, r := range s.runs[at:end] {
+		if gone(r) {
+			s.forget(r)
+			continue
 		}
-		s.forget(r)
-		return true
-	})
-	if len(s.runs) == before {
-		return
+		s.used = s.used || r.IsUsed()
+		s.runs[next] = r
+		next++
+	}
+	dropped := next < end
+	s.runs = slices.Delete(s.runs, next, end)
+	s.behind = s.behind || dropped
+	if next < len(s.runs) || !s.behind {
+		return next
 	}
 	isDropped := func(r *Run) bool { return r.dropped }
 	s.fresh = slices.DeleteFunc(s.fresh, isDropped)
+	if len(s.runs) == 0 {
+		s.spans = idset.Spans[*Run]{}
+	}
 	s.spans.DropIf(isDropped)
-	s.stale = s.stale || s.soonest != nil && s.soonest.dropped
+	s.behind = false
 	s.forgetRead()
+	return next
 }
 
 // forget takes what a run has out of the sums.
@@ -122,7 +155,9 @@ func (s *Set) forget(r *Run) {
 		})
 	}
 	s.Memory.Add(-r.counted)
-	r.counted, r.dropped = 0, true
+	s.size -= r.sized
+	s.due.Remove(&r.place)
+	r.counted, r.sized, r.dropped = 0, 0, true
 }
 
 // Find returns the run in which the item of an id lives; nil if it lives in none.
@@ -181,7 +216,8 @@ func (s *Set) Finish(r *Run, w Written) {
 	r.low = r.next
 	s.index(r)
 	r.count()
-	s.Account(r)
+	s.used = s.used || r.IsUsed()
+	s.placed(r)
 }
 
 // Unload notes that an item, which lives in r and was not read back, leaves memory.
@@ -192,25 +228,27 @@ func (s *Set) Unload(r *Run, id uint64, size int) {
 	r.diskBytes += int64(size)
 	s.disk.Add(item.Tally{Count: 1, Bytes: int64(size)}, 1)
 	r.low, r.next, r.later = 0, 0, 0
-	s.stale = true
+	s.schedule(r)
 }
 
 // Replace has what lives in the runs old live in r, which holds it all and has been written. It returns what was
 // on disk alone, which still is.
 func (s *Set) Replace(r *Run, old []*Run, w Written) {
+	replaced := make(map[*Run]bool)
 	for _, o := range old {
 		r.live.AddAll(&o.live)
 		r.disk.AddAll(&o.disk)
 		r.liveBytes += o.liveBytes
 		r.diskBytes += o.diskBytes
-		s.Drop(o)
+		replaced[o] = true
 	}
+	s.DropIf(func(o *Run) bool { return replaced[o] })
 	s.disk.Add(r.Disk(), 1)
 	r.Written, r.writing, r.low, r.next = w, false, 0, 0
 	s.index(r)
 	r.count()
-	s.stale = true
-	s.Account(r)
+	s.used = s.used || r.IsUsed()
+	s.placed(r)
 }
 
 // Leave notes that an item that lives in a run does not live there any more. size is that of its body; below 0 it is
@@ -226,7 +264,7 @@ func (s *Set) Leave(id uint64, size int) *Run {
 	}
 	r.live.Remove(id)
 	if r.liveBytes = max(r.liveBytes-bytes, 0); r.live.Len() == 0 {
-		r.liveBytes = 0
+		r.liveBytes, s.used = 0, true
 	}
 	if s.offDisk(r, id, bytes) {
 		return r
@@ -256,8 +294,8 @@ func (s *Set) offDisk(r *Run, id uint64, bytes int64) bool {
 	if r.disk.Len() == 0 || bytes > r.diskBytes {
 		bytes = r.diskBytes
 	}
-	if r.disk.Len() == 0 && r == s.soonest {
-		s.stale = true
+	if r.disk.Len() == 0 {
+		s.due.Remove(&r.place)
 	}
 	r.diskBytes -= bytes
 	s.disk.Add(item.Tally{Count: 1, Bytes: bytes}, -1)
@@ -286,40 +324,31 @@ func (s *Set) ReadBack(r *Run, frame int, id uint64, size int) bool {
 
 // Pass notes that every item of a frame of r, the next one to read, was read back, or is gone.
 func (s *Set) Pass(r *Run, frame int) {
-	r.next, r.later, s.stale = frame+1, 0, true
-	s.Account(r)
+	r.next, r.later = frame+1, 0
+	s.placed(r)
 	s.accountRead()
 }
 
 // Postpone notes that a frame of r, the next one to read, has nothing left that is due before that instant. Each such
 // item was read back, or is gone. The frame is to be read again.
 func (s *Set) Postpone(r *Run, frame int, due item.Time) {
-	r.next, r.later, s.stale = frame, due, true
-	s.Account(r)
+	r.next, r.later = frame, due
+	s.placed(r)
 	s.accountRead()
 }
 
 // Soonest returns the run with the frame to read next, and when its first item is due, or an earlier instant. It
 // returns nil if nothing is on disk alone.
 func (s *Set) Soonest() (r *Run, due item.Time) {
-	if s.stale {
-		s.soonest, s.stale = nil, false
-		lowest := item.Time(0)
-		for _, o := range s.runs {
-			if at, ok := o.First(); ok && (s.soonest == nil || at < lowest) {
-				s.soonest, lowest = o, at
-			}
-		}
-	}
-	if s.soonest == nil {
-		return nil, 0
-	}
-	due, _ = s.soonest.First()
-	return s.soonest, due
+	r, at := s.due.First()
+	return r, item.Time(at)
 }
 
 // Fail notes that a run cannot be read: its items are left out.
-func (s *Set) Fail(r *Run, err error) { r.Err, s.stale = err, true }
+func (s *Set) Fail(r *Run, err error) {
+	r.Err = err
+	s.schedule(r)
+}
 
 // Mend notes that a run may be read again.
 func (s *Set) Mend(r *Run) { s.Fail(r, nil) }
@@ -327,6 +356,7 @@ func (s *Set) Mend(r *Run) { s.Fail(r, nil) }
 // Retain takes everything out of the runs but items in memory whose ids are in a set. What stays is as if it had never
 // left memory.
 func (s *Set) Retain(ids *idset.Bitmap) {
+	freed := int64(0)
 	for _, r := range s.runs {
 		before := int64(r.live.Len())
 		if ids.IsEmpty() || r.live.Len() == r.disk.Len() { // as most runs: nothing of it is in memory
@@ -338,10 +368,12 @@ func (s *Set) Retain(ids *idset.Bitmap) {
 			r.live.RemoveAll(&gone)
 		}
 		r.liveBytes = r.liveBytes * int64(r.live.Len()) / max(before, 1)
-		r.disk, r.diskBytes, r.read, r.left = idset.Bitmap{}, 0, 0, nil
-		s.Account(r)
+		r.disk, r.diskBytes, r.read, r.left, r.place = idset.Bitmap{}, 0, 0, nil, 0
+		freed += r.counted - r.memory()
+		r.counted = r.memory()
 	}
-	s.disk, s.read, s.mostRead, s.stale = item.Tally{}, nil, 0, true
+	s.Memory.Add(-freed)
+	s.disk, s.read, s.mostRead, s.due, s.used = item.Tally{}, nil, 0, list.Heap[Run]{}, true
 	s.accountRead()
 }
 
@@ -384,12 +416,20 @@ func (s *Set) Verify() error {
 	if disk != s.disk {
 		return fmt.Errorf("H4: on disk are %+v, counted are %+v", disk, s.disk)
 	}
-	stale := *s
-	stale.stale = true
-	if r, due := stale.Soonest(); !s.stale && r != s.soonest {
-		if _, known := s.Soonest(); r == nil || s.soonest == nil || known != due {
-			return fmt.Errorf("H4: the soonest run is due at %d, known is %d", due, known)
+	size, known := int64(0), 0
+	_, soonest := s.Soonest()
+	for _, r := range s.runs {
+		size += r.End
+		due, ok := r.First()
+		if ok {
+			known++
 		}
+		if ok && due < soonest || r.IsUsed() && !s.used {
+			return fmt.Errorf("H4: a run is due at %d, the soonest at %d; used up = %t", due, soonest, r.IsUsed())
+		}
+	}
+	if size != s.size || known != s.due.Len() {
+		return fmt.Errorf("H4: %d runs of %d bytes are due, known are %d of %d", known, size, s.due.Len(), s.size)
 	}
 	return nil
 }

@@ -44,15 +44,15 @@ const (
 	mostNamed = 8 << 10
 	// quickGone is how many bytes may have the sets in which a flush looks for these.
 	quickGone = 256 << 10
-	// mostHidden is how many sets of what is hidden it looks in.
-	mostHidden = 1024
+	// MostHidden is how many sets of what is hidden it looks in.
+	MostHidden = 1024
 )
 
 // Gone returns what goes: Queued, what is hidden on disk, and what of the line does not stay. It reports whether a record
 // is to name that and not IDs, since there are fewer ranges of it. So the journal grows by no more than was put. For
 // what is very much it has no time.
 func (s *Staying) Gone(line idset.Range, hidden []*idset.Bitmap) (gone idset.Bitmap, named bool) {
-	if s.IDs.IsEmpty() || len(hidden) > mostHidden {
+	if s.IDs.IsEmpty() || len(hidden) > MostHidden {
 		return gone, false
 	}
 	size := s.Queued.Memory()
