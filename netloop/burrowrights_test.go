@@ -238,7 +238,7 @@ func TestBurrowIdentity(t *testing.T) {
 }
 
 // TestBurrowCertificateStays tests a connection of a client with a certificate, such as a proxy that passes on what
-// its own clients send. The connection goes on after a request with a wrong password.
+// its own clients send. The connection goes on after a request with a wrong password, and so does a wait.
 func TestBurrowCertificateStays(t *testing.T) {
 	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
 		a := qs.as(burrowProtocol{}, "alice")
@@ -257,6 +257,16 @@ func TestBurrowCertificateStays(t *testing.T) {
 			}
 			<-time.After(identifyTime * 2 / 3)
 		}
+		a.say("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n")
+		if got := a.say("GET /v1.0/a/q?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"); got != "" {
+			t.Errorf("a wait behind a wrong password: %.60q", got)
+		}
+		<-time.After(2 * identifyTime)
+		qs.do(func() {
+			if n := len(qs.loop.deadlines); n != 1 || a.session.state != waiting {
+				t.Errorf("the session is %v after %v, with %d deadlines", a.session.state, 2*identifyTime, n)
+			}
+		})
 		a.hangUp()
 	})
 }
