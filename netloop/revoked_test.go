@@ -343,6 +343,36 @@ func TestRevokedClear(t *testing.T) {
 	}
 }
 
+// TestRevokedConfirm tests that a job which confirms many leases goes no further when a reload takes the right to that.
+func TestRevokedConfirm(t *testing.T) {
+	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+		a, e := qs.as(thriftProtocol{}, "alice"), qs.opts.Engine
+		client := a.session.standing(need{access.Get, onQueue}, []byte("work"))
+		lease := func() (receipts []uint64) {
+			for range 2 * confirmPiece {
+				if _, err := e.Put(engine.Now(), client.name, engine.PutRequest{Data: []byte("x")}); err != nil {
+					t.Fatal(err)
+				}
+				f := engine.FetchRequest{Access: engine.Lease, Lease: time.Hour, Delivery: new(engine.Delivery)}
+				if _, err := e.Fetch(engine.Now(), client.name, f, anyItem{}); err != nil {
+					t.Fatal(err)
+				}
+				receipts = append(receipts, f.Delivery.Receipt)
+			}
+			return receipts
+		}
+		if _, n, err := client.confirmLeases(e, lease()); n != 2*confirmPiece || err != nil {
+			t.Errorf("%d leases are confirmed, %v, want %d", n, err, 2*confirmPiece)
+		}
+		receipts := lease()
+		qs.regrant("put *")
+		if _, n, err := client.confirmLeases(e, receipts); n != 0 || fmt.Sprint(err) != "not allowed: get on work" {
+			t.Errorf("without the right %d leases are confirmed, and the error is %v", n, err)
+		}
+		a.hangUp()
+	})
+}
+
 // TestRevokedPut tests that a job which puts many items puts no more when a reload takes the right to that.
 func TestRevokedPut(t *testing.T) {
 	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {

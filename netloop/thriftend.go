@@ -3,8 +3,10 @@ package netloop
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -34,14 +36,31 @@ func thriftConfirm(s *session, req *thrift.Request) {
 	if !ok {
 		return
 	}
-	n := 0
+	client, n := s.standing(need{access.Get, onQueue}, queue), 0
 	var err error
 	s.confirmLater(func() (t engine.Ticket) {
 		all := receipts()
 		defer l.engine.Account(-receiptSize * int64(len(all)))
-		t, n, err = l.engine.ConfirmLeases(engine.Now(), queue, all)
+		t, n, err = client.confirmLeases(l.engine, all)
 		return t
-	}, func(s *session, _ error) { s.endThriftEnd(engine.Ticket{}, n, err) })
+	}, func(s *session, _ error) {
+		s.noteJobDenied(err)
+		s.endThriftEnd(engine.Ticket{}, n, err)
+	})
+}
+
+// confirmLeases is that of the engine for a job. It asks for the right to each piece: the client may name millions.
+func (st *standing) confirmLeases(e *engine.Engine, receipts []uint64) (t engine.Ticket, ended int, err error) {
+	for piece := range slices.Chunk(receipts, confirmPiece) {
+		if err = st.denied(); err != nil {
+			break
+		}
+		u, n, failed := e.ConfirmLeases(engine.Now(), st.name, piece)
+		if t, ended, err = t.Merge(u), ended+n, failed; err != nil {
+			break
+		}
+	}
+	return t, ended, err
 }
 
 // thriftReturn runs an abort, a release or a reject.
