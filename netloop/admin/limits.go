@@ -59,14 +59,15 @@ type room struct {
 }
 
 // giveWay closes the connection whose peer the server has waited for longest, of those that may give way to a new one of
-// l. It reports whether there was one.
-func (r *room) giveWay(l *boundedListener) bool {
+// l. For one of this machine, the server has no patience with others: an operator gets in beside many strangers. It
+// reports whether there was one.
+func (r *room) giveWay(l *boundedListener, local bool) bool {
 	now, isFull := time.Now(), l.IsFull() // then only one of its own makes room
 	r.mu.Lock()
 	var victim *boundedConn
 	var longest time.Duration
 	for c := range r.conns {
-		if waited := c.waited(now); waited > longest && (!isFull || c.listener == l) {
+		if waited := c.waited(now, !local || ports.IsLocal(c.RemoteAddr())); waited > longest && (!isFull || c.listener == l) {
 			victim, longest = c, waited
 		}
 	}
@@ -103,9 +104,9 @@ func (l *boundedListener) hasRoom() bool {
 	return false
 }
 
-// makeRoom is hasRoom behind the end of a connection that gives way, if there is one.
-func (l *boundedListener) makeRoom() bool {
-	if !l.room.giveWay(l) {
+// makeRoom is hasRoom for c behind the end of a connection that gives way, if there is one.
+func (l *boundedListener) makeRoom(c net.Conn) bool {
+	if !l.room.giveWay(l, ports.IsLocal(c.RemoteAddr())) {
 		return false
 	}
 	if now := time.Now(); now.Sub(l.gaveWayAt) >= time.Second {
@@ -127,7 +128,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			time.Sleep(acceptPause) // out of descriptors, or of memory: it may pass
 			continue
 		}
-		if l.hasRoom() || l.makeRoom() {
+		if l.hasRoom() || l.makeRoom(c) {
 			return l.room.take(&boundedConn{Conn: c, listener: l, until: time.Now().Add(identifyTime)}), nil
 		}
 		if c.SetDeadline(time.Now().Add(refusalTime)); l.tls == nil {
@@ -189,14 +190,16 @@ func (c *boundedConn) enter(to phase) (was phase) {
 	return was
 }
 
-// waited is how long the server has waited for the peer, beyond its patience; zero: it does not.
-func (c *boundedConn) waited(now time.Time) time.Duration {
+// waited is how long the server has waited for the peer, beyond its patience, if it has any; zero: it does not.
+func (c *boundedConn) waited(now time.Time, patient bool) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch waited := now.Sub(c.since); c.phase {
-	case awaits:
+	switch waited := now.Sub(c.since); {
+	case c.phase != works && !patient:
+		return max(waited, 1)
+	case c.phase == awaits:
 		return max(waited-requestPatience, 0)
-	case answers:
+	case c.phase == answers:
 		return max(waited-answerPatience, 0)
 	}
 	return 0

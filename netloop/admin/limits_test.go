@@ -318,9 +318,14 @@ func TestAcceptGoesOn(t *testing.T) {
 	})
 }
 
+// ofThisMachine is a connection whose peer is on this machine.
+type ofThisMachine struct{ net.Conn }
+
+func (ofThisMachine) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
 // TestSlowPeersGiveWay tests that a connection for which there is no room takes the place of another. That is the one whose
 // peer has kept the server waiting longest. The peer is silent or idle, sends half a request or a body, or does not read.
-// A connection that the server works for keeps its place.
+// A connection that the server works for keeps its place. Strangers give way to a peer of this machine at once.
 func TestSlowPeersGiveWay(t *testing.T) {
 	const ask = "GET /ping.txt HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for _, slow := range []string{
@@ -360,9 +365,22 @@ func TestSlowPeersGiveWay(t *testing.T) {
 			first := dial(slow)
 			<-time.After(time.Millisecond) // so that it has waited longest
 			second := dial(slow)
+			<-time.After(time.Millisecond)
 			if !refused() {
 				t.Errorf("%q: one that came this moment gives way", slow)
 			}
+			here, server := net.Pipe()
+			l.conns <- ofThisMachine{server}
+			io.WriteString(here, ask)
+			if got := answer(here); got != "200 OK" {
+				t.Errorf("%q: one of this machine is answered %q beside strangers", slow, got)
+			}
+			if _, err := io.Copy(io.Discard, first); err != nil {
+				t.Errorf("%q: the first peer: %v, want the end for one of this machine", slow, err)
+			}
+			here.Close()
+			synctest.Wait()
+			first, second = second, dial(slow)
 			<-time.After(answerPatience + time.Millisecond) // of the bubble
 			third := dial(ask)
 			if got := answer(third); got != "200 OK" {
@@ -399,10 +417,10 @@ func TestFullPortCostsNoOther(t *testing.T) {
 		}
 		full, other := port(1), port(2)
 		takes := func(l *boundedListener) *boundedConn {
-			if !l.hasRoom() && !l.makeRoom() {
+			_, c := net.Pipe()
+			if !l.hasRoom() && !l.makeRoom(c) {
 				return nil
 			}
-			_, c := net.Pipe()
 			return r.take(&boundedConn{Conn: c, listener: l})
 		}
 		takes(other)
