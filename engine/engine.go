@@ -17,6 +17,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/openfiles"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/retain"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
@@ -243,7 +244,7 @@ func (e *Engine) Close() error {
 	e.reloadMu.Lock() // a reload that has begun may write runs
 	defer e.reloadMu.Unlock()
 	e.eachQueue(func(q *queue) {
-		q.shard.inPieces(e.opts.yield, func() (more bool) {
+		processor.InPieces(&q.shard.mu, e.opts.yield, func() (more bool) {
 			for range serveBatch {
 				if more = q.endFirst(ErrClosed); !more {
 					break

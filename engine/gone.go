@@ -97,18 +97,6 @@ func (at *readCursor) each(
 	return false
 }
 
-// inPieces calls piece with the shard locked as long as it reports that there may be more, and pause between two pieces.
-func (sh *shard) inPieces(pause func(), piece func() (more bool)) {
-	locked := func() bool {
-		sh.mu.Lock()
-		defer sh.mu.Unlock()
-		return piece()
-	}
-	for locked() {
-		pause()
-	}
-}
-
 // endLooking has q note nothing more in s.
 func (q *queue) endLooking(s *marks.Staying) {
 	q.flushes = slices.DeleteFunc(q.flushes, func(o *marks.Staying) bool { return o == s })
@@ -148,7 +136,7 @@ func (q *queue) beginGone(needed bool) *goneWalk {
 // end returns what was gone when the walk began.
 func (w *goneWalk) end() idset.Bitmap {
 	if !w.IsEmpty() {
-		w.q.shard.inPieces(processor.Yield, w.piece)
+		processor.InPieces(&w.q.shard.mu, processor.Yield, w.piece)
 	}
 	return w.Set()
 }

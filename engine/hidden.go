@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
-	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
 // Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package hidden).
@@ -30,6 +30,8 @@ const (
 	hideShare, readShare, smallShare = 2, 4, 16
 	// hideRetry is how long a queue is left alone in which nothing could be hidden.
 	hideRetry = time.Second
+	// hiddenPiece is how many hidden runs a walk looks at before it unlocks the shard.
+	hiddenPiece = 1024
 )
 
 // hiddenRuns are the hidden runs of a queue, and what is wanted of them. The shard's mutex guards them.
@@ -214,25 +216,18 @@ func (q *queue) hiddenStateSize() (n int64) {
 	return n
 }
 
-// spendRuns has the spool remove, in pieces, the files of runs in which nothing lives any more.
-func (e *Engine) spendRuns(q *queue) {
-	at, goes := 0, false
-	q.shard.inPieces(e.opts.yield, func() (more bool) {
-		h := &q.aside.hidden
-		if goes = goes || h.Used() || q.deleted; goes {
-			var spent []runs.File
-			at = h.DropSome(at, readBatch, func(r *hidden.Run) bool {
-				if !r.IsWriting() && (q.deleted || r.IsUsed()) { // else its writer finds that it is of no use
-					spent = append(spent, r.File)
-				}
-				return q.deleted || r.IsUsed()
-			})
-			e.spool.spend(spent...)
+// eachHidden calls f for the hidden runs of q, some at a time with the shard locked.
+func (s *spool) eachHidden(q *queue, f func(*hidden.Run)) {
+	q.shard.mu.Lock()
+	all := q.hiddenRuns()
+	q.shard.mu.Unlock()
+	processor.InPieces(&q.shard.mu, s.e.opts.yield, func() (more bool) {
+		for n := 0; n < hiddenPiece && len(all) > 0; n++ {
+			if r := all[0]; !r.IsDropped() {
+				f(r)
+			}
+			all = all[1:]
 		}
-		if len(h.Runs()) == 0 && h.registered {
-			h.registered = false
-			e.spool.hiders.Remove(q)
-		}
-		return goes && at < len(h.Runs())
+		return len(all) > 0
 	})
 }

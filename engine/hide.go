@@ -299,6 +299,29 @@ func (s *spool) copyLiving(q *queue, r *hidden.Run) error {
 	return nil
 }
 
+// spendRuns has the spool remove, in pieces, the files of runs in which nothing lives any more.
+func (e *Engine) spendRuns(q *queue) {
+	at, goes := 0, false
+	processor.InPieces(&q.shard.mu, e.opts.yield, func() (more bool) {
+		h := &q.aside.hidden
+		if goes = goes || h.Used() || q.deleted; goes {
+			var spent []runs.File
+			at = h.DropSome(at, hiddenPiece, func(r *hidden.Run) bool {
+				if !r.IsWriting() && (q.deleted || r.IsUsed()) { // else its writer finds that it is of no use
+					spent = append(spent, r.File)
+				}
+				return q.deleted || r.IsUsed()
+			})
+			e.spool.spend(spent...)
+		}
+		if len(h.Runs()) == 0 && h.registered {
+			h.registered = false
+			e.spool.hiders.Remove(q)
+		}
+		return goes && at < len(h.Runs())
+	})
+}
+
 // tendHidden asks for what has been left undone for hidden runs, and removes the files of those that are spent.
 func (s *spool) tendHidden() {
 	now := s.e.precise.Now()

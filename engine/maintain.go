@@ -120,7 +120,7 @@ func (e *Engine) retryJournal() {
 func (e *Engine) trimPools() {
 	for i := range e.shards {
 		sh := &e.shards[i]
-		sh.inPieces(e.opts.yield, func() (more bool) { return !sh.trim() })
+		processor.InPieces(&sh.mu, e.opts.yield, func() (more bool) { return !sh.trim() })
 	}
 }
 

@@ -224,7 +224,7 @@ func TestGoneBesideManyHiddenRuns(t *testing.T) {
 // TestManyHiddenRunsInPieces tests that the background looks at many files of delayed items in pieces, between which the
 // shard is unlocked. A flush leaves it to the background to have them removed.
 func TestManyHiddenRunsInPieces(t *testing.T) {
-	const n = 3*readBatch + 10
+	const n = 3*hiddenPiece + 10
 	pieces := 0
 	h := newHiding(t, newFS(), func(o *Options) { o.yield = func() { pieces++ } })
 	h.putMany(20, time.Hour)
@@ -247,8 +247,8 @@ func TestManyHiddenRunsInPieces(t *testing.T) {
 	} {
 		h.spool.registerHidden(h.queue())
 		pieces = 0
-		if walk(); pieces < n/readBatch {
-			t.Errorf("%s looks at %d files in %d pieces, want %d", name, n, pieces+1, n/readBatch+1)
+		if walk(); pieces < n/hiddenPiece {
+			t.Errorf("%s looks at %d files in %d pieces, want %d", name, n, pieces+1, n/hiddenPiece+1)
 		}
 	}
 	sh, q := h.lockQueue([]byte("q"))

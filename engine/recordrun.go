@@ -133,7 +133,7 @@ func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 // leaves its list before lets go of its segment then.
 func (q *queue) letGoOf() {
 	var at readCursor
-	q.shard.inPieces(processor.Yield, func() (more bool) {
+	processor.InPieces(&q.shard.mu, processor.Yield, func() (more bool) {
 		if more = q.letting != nil && q.letGoOfSome(&at); !more {
 			q.letting = nil
 		}

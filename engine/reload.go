@@ -5,6 +5,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
@@ -53,7 +54,7 @@ func (e *Engine) reloadQueue(q *queue, opts *QueueOptions) (err error) {
 		q.shard.mu.Unlock()
 	}
 	cross(q)
-	q.shard.inPieces(e.opts.yield, q.endRefused)
+	processor.InPieces(&q.shard.mu, e.opts.yield, q.endRefused)
 	return err
 }
 
@@ -139,7 +140,7 @@ func (e *Engine) letGo(q *queue) {
 
 func (e *Engine) letGoAll(q *queue) {
 	var at readCursor
-	q.shard.inPieces(e.opts.yield, func() (more bool) { return q.letGoSome(&at) })
+	processor.InPieces(&q.shard.mu, e.opts.yield, func() (more bool) { return q.letGoSome(&at) })
 }
 
 // letGoSome is a piece of letGo, and reports whether there may be more.

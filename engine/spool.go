@@ -152,22 +152,6 @@ func (s *spool) registerHidden(q *queue) {
 	s.hiders.Add(q)
 }
 
-// eachHidden calls f for the hidden runs of q, some at a time with the shard locked.
-func (s *spool) eachHidden(q *queue, f func(*hidden.Run)) {
-	q.shard.mu.Lock()
-	all := q.hiddenRuns()
-	q.shard.mu.Unlock()
-	q.shard.inPieces(s.e.opts.yield, func() (more bool) {
-		for n := 0; n < readBatch && len(all) > 0; n++ {
-			if r := all[0]; !r.IsDropped() {
-				f(r)
-			}
-			all = all[1:]
-		}
-		return len(all) > 0
-	})
-}
-
 // spend has the spool remove files of hidden runs. Nothing lives in them any more, as the journal says so far.
 func (s *spool) spend(files ...runs.File) {
 	s.mu.Lock()

@@ -220,7 +220,7 @@ func (e *Engine) keepAllReads(l *trim.Plan) (held bool) {
 		held = true
 		for q := range queues {
 			at := readCursor{}
-			sh.inPieces(e.opts.yield, func() (more bool) { return e.keepOldReads(q, l, &at) })
+			processor.InPieces(&sh.mu, e.opts.yield, func() (more bool) { return e.keepOldReads(q, l, &at) })
 		}
 	})
 	return held

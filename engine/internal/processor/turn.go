@@ -1,6 +1,9 @@
 package processor
 
-import "iter"
+import (
+	"iter"
+	"sync"
+)
 
 // Turn is how many values InTurn yields between two pauses: some 50 µs of work, if each takes little.
 const Turn = 256
@@ -16,5 +19,17 @@ func InTurn[T any](all []T, passed *int, pause func()) iter.Seq[T] {
 				return
 			}
 		}
+	}
+}
+
+// InPieces calls piece with mu locked as long as it reports that there may be more, and pause between two pieces.
+func InPieces(mu sync.Locker, pause func(), piece func() (more bool)) {
+	locked := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return piece()
+	}
+	for locked() {
+		pause()
 	}
 }
