@@ -107,9 +107,7 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 // more. It reports whether there was more to do than that.
 func (c *Clearing) GiveUp() (unfinished bool) {
 	defer contain()
-	for !c.rubbish.empty() {
-		c.rubbish.dispose(clearingPiece)
-	}
+	c.rubbish.disposeAll()
 	if q := c.queue; q != nil {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
@@ -478,6 +476,13 @@ type keysLeft struct {
 }
 
 func (r *rubbish) empty() bool { return r.q == nil }
+
+// disposeAll gives all of it back.
+func (r *rubbish) disposeAll() {
+	for !r.empty() {
+		r.dispose(clearingPiece)
+	}
+}
 
 // disposeBatch is how many steps of dispose the shard is locked for: a quarter of a millisecond, about.
 const disposeBatch = 256

@@ -177,3 +177,25 @@ func TestSpentGoesBehindRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestHideBesideDelete deletes a queue while delayed items of it are written to a file. Neither the file nor memory is left.
+func TestHideBesideDelete(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	h := newHiding(t, fsys.FS, func(o *Options) { o.FS = fsys })
+	h.putMany(100, time.Hour)
+	q := h.queue()
+	fsys.datasync = func(call func() error) error { // of the new file
+		fsys.datasync = nil
+		h.Delete(h.now, []byte("q"))
+		return call()
+	}
+	h.spool.hide(q)
+	h.spool.tend()
+	mustCommit(t, h.Engine, Ticket{Written: h.journal.End()}) // records that are to be written count
+	if files := runFiles(h.fsys); len(files) > 0 {
+		t.Errorf("%q are left", files)
+	}
+	if n := memoryBeyondQueues(h.Engine); n != 0 {
+		t.Errorf("%d bytes are taken by nothing", n)
+	}
+}

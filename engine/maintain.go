@@ -128,13 +128,15 @@ func (e *Engine) trimPools() {
 func (e *Engine) expireQueues(now Time) {
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
 		age := q.opts.MaxQueueAge
 		busy := q.items() > 0 || q.leased() > 0 || q.open.Len() > 0 || q.moving.Len() > 0 || q.waiters.Len()+q.watchers.Len() > 0
 		if age == 0 || q.deleted || busy || q.created.After(age) >= now {
+			q.shard.mu.Unlock()
 			return
 		}
-		e.delete(q) // it leaves nothing to give back
+		_, left := e.delete(q)
+		q.shard.mu.Unlock()
+		left.disposeAll()
 		e.expires.Add(1)
 		e.log.Info("queue expired", "queue", q.name)
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMemory shows that the account of memory goes back to zero, whatever became of the items.
@@ -79,6 +80,30 @@ func TestMemory(t *testing.T) {
 				t.Errorf("%d bytes are in use without any item", got)
 			}
 		})
+	}
+}
+
+// TestMemoryOfExpiredQueue: nothing is left of a queue that has expired, also if items of it were leased.
+func TestMemoryOfExpiredQueue(t *testing.T) {
+	e, _ := newQuiet(t, func(o *QueueOptions) { o.MaxQueueAge = 1 })
+	q, err := e.Queue("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, e, "q", "a")
+	leased, err := q.TryLease(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leased.Confirm(); err != nil {
+		t.Fatal(err)
+	}
+	e.expireQueues(Now() + 1000)
+	if err := e.Commit(Ticket{Written: e.journal.End()}); err != nil { // records that are to be written count
+		t.Fatal(err)
+	}
+	if got := e.Stats(); got.Queues != 0 || got.MemoryBytes != 0 {
+		t.Errorf("%d bytes are in use with %d queues, want none", got.MemoryBytes, got.Queues)
 	}
 }
 

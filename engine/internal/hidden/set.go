@@ -377,9 +377,9 @@ func (s *Set) Retain(ids *idset.Bitmap) {
 	s.accountRead()
 }
 
-// Account updates Memory to what a run takes now.
+// Account updates Memory to what a run takes now, unless it is dropped.
 func (s *Set) Account(r *Run) {
-	if now := r.memory(); now != r.counted {
+	if now := r.memory(); now != r.counted && !r.dropped {
 		s.Memory.Add(now - r.counted)
 		r.counted = now
 	}
