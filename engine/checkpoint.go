@@ -10,6 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
 // checkpointRecords is how many records of a queue's state are made with its shard locked: far less than a millisecond.
@@ -149,7 +150,9 @@ func (e *Engine) recordSpilled(q *queue, r *run) {
 
 func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
 	for _, r := range runs {
-		buf = record.AppendSpill(buf, q.number, r.ID, r.recorded)
+		if r.recorded.End > 0 { // else forgo lets go of it meanwhile
+			buf = record.AppendSpill(buf, q.number, r.ID, r.recorded)
+		}
 	}
 	return buf
 }
@@ -197,6 +200,7 @@ func (e *Engine) forgo(q *queue, spent []*run) (free []*run, end LSN) {
 			for _, ids := range r.recorded.IDs().Minus(q.thinnedFrom(r)) {
 				wanted = wanted.Add(ids)
 			}
+			r.recorded = runs.State{} // no checkpoint may name it behind what is recorded now
 		}
 		sh.mu.Unlock()
 		e.pause()

@@ -13,6 +13,7 @@ type hookFS struct {
 	write    func(call func() error) error
 	writeOut func(call func() error) error
 	syncDir  func(call func() error) error
+	remove   func(call func() error) error
 }
 
 // Uncached implements segment.UncachedFS: the hooks are for all files.
@@ -24,6 +25,10 @@ func (f *hookFS) Open(path string) (segment.File, error) { return f.wrap(f.FS.Op
 
 func (f *hookFS) SyncDir(dir string) error {
 	return hooked(f.syncDir, func() error { return f.FS.SyncDir(dir) })
+}
+
+func (f *hookFS) Remove(path string) error {
+	return hooked(f.remove, func() error { return f.FS.Remove(path) })
 }
 
 func (f *hookFS) wrap(file segment.File, err error) (segment.File, error) {

@@ -84,3 +84,54 @@ func TestManyReadsBesideRuns(t *testing.T) {
 		t.Errorf("after a kill %d items are there, want %d", len(got), len(want))
 	}
 }
+
+// TestMarksBesideReclaim has a checkpoint begin while the last runs of a queue go, behind the records that let go of them.
+// It has what is gone of them in a file. When the file goes too, the journal must not name the runs any more.
+func TestMarksBesideReclaim(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	m := &marking{t, openQuiet(t, markOptions(fsys)), fsys.FS}
+	m.put(400)
+	var open []ReadRef
+	for i := range 400 {
+		ref, _ := mustOpen(t, m.Engine, "q")
+		if i%2 == 0 {
+			mustCommitted(t, m.Engine)(m.Confirm(Now(), ref))
+		} else {
+			open = append(open, ref)
+		}
+	}
+	m.checkpointed()
+	if m.file() == nil || len(m.queue().backlog.spent) == 0 {
+		t.Fatalf("the backlog is %+v, want a file of what is gone, and runs that are to go", m.queue().backlog)
+	}
+	fill := func() {
+		for range 20 { // in a segment of its own
+			mustPut(t, m.Engine, "other", strings.Repeat("x", 100))
+			mustGet(t, m.Engine, "other")
+		}
+	}
+	fsys.remove = func(call func() error) (err error) {
+		fsys.remove = nil
+		fill()
+		if m.Engine.checkpointed, err = m.checkpoint(); err != nil {
+			t.Error(err)
+		}
+		return call()
+	}
+	awaitRuns(m.Engine)
+	if fsys.remove != nil || m.queue().backlog != nil {
+		t.Fatalf("the backlog is %+v, want none", m.queue().backlog)
+	}
+	for _, ref := range open {
+		mustCommitted(t, m.Engine)(m.Confirm(Now(), ref))
+	}
+	fill()
+	if err := m.trimJournal(); err != nil {
+		t.Fatal(err)
+	}
+	verify(t, m.Engine)
+	again := newMarking(t, m.fsys.Kill())
+	if w := again.Withheld(); len(w) > 0 {
+		t.Errorf("after a kill %+v is withheld", w)
+	}
+}
