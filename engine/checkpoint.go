@@ -37,7 +37,7 @@ func (e *Engine) recordState() iter.Seq[int64] {
 func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	t := telling{e: e, q: q, yield: yield}
 	q.shard.mu.Lock()
-	t.number = q.number
+	t.begin()
 	hiding := q.hiddenRuns()
 	var runs []*run
 	if !q.crossing || q.spilled { // else enterBacklog is to record them, behind what is gone
@@ -62,7 +62,16 @@ type telling struct {
 	e      *Engine
 	q      *queue
 	number uint64
+	file   *marks.File      // with what was gone before; nil: there was none
 	yield  func(int64) bool // takes the bytes of a piece, with no lock held, and reports whether to go on
+}
+
+// begin notes how the journal has the queue. The caller holds the shard's mutex, and then looks for what is gone.
+func (t *telling) begin() {
+	t.number = t.q.number
+	if b := t.q.backlog; b != nil {
+		t.file = b.marks
+	}
 }
 
 // pause lets others have the processor between two pieces. If much has been recorded it writes that before, or a client
@@ -99,7 +108,7 @@ func (t *telling) runs(runs []*run) (more bool) {
 
 // gone records which ids are gone: in a file, as far as that is worth it.
 func (t *telling) gone(all idset.Bitmap) bool {
-	others := t.e.writeMarks(t.q, t.number, &all)
+	others := t.e.writeMarks(t, &all)
 	if m, _ := t.q.marksNow(); m != nil && !t.yield(t.e.recordMarksAgain(t.q, m)) {
 		return false
 	}

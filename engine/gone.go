@@ -219,17 +219,17 @@ func (q *queue) marksNow() (m *marks.File, may bool) {
 	return q.backlog.marks, true
 }
 
-// writeMarks has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The
-// queue had that number in the journal when gone was made. It waits for the disk.
-func (e *Engine) writeMarks(q *queue, number uint64, gone *idset.Bitmap) (others idset.Bitmap) {
+// writeMarks has what is gone of a queue stand in a file, if that is worth it, and returns what is left to be recorded.
+// The telling began before gone was made. It waits for the disk.
+func (e *Engine) writeMarks(t *telling, gone *idset.Bitmap) (others idset.Bitmap) {
 	part := marks.Ragged(gone, e.opts.markLong)
 	cost := marks.Cost(&part)
-	m, may := q.marksNow()
-	if !may || m == nil && cost <= e.opts.markFrom {
+	m := t.file
+	if _, may := t.q.marksNow(); !may || m == nil && cost <= e.opts.markFrom {
 		return *gone
 	}
 	if cost <= e.opts.markFrom {
-		if e.setMarks(q, number, nil, gone) {
+		if e.setMarks(t, nil, gone) {
 			return idset.Bitmap{}
 		}
 		return *gone
@@ -239,7 +239,7 @@ func (e *Engine) writeMarks(q *queue, number uint64, gone *idset.Bitmap) (others
 			return others
 		}
 	}
-	fresh, err := e.spool.writeMarks(q, part)
+	fresh, err := e.spool.writeMarks(t.q, part)
 	if err != nil {
 		if !e.journal.Failing() {
 			e.report("backlog: the list of removed items could not be written; trying again", err)
@@ -248,21 +248,22 @@ func (e *Engine) writeMarks(q *queue, number uint64, gone *idset.Bitmap) (others
 		return others // records say the same
 	}
 	others, _ = fresh.Beside(gone, &part)
-	if !e.setMarks(q, number, fresh, &others) {
+	if !e.setMarks(t, fresh, &others) {
 		return *gone
 	}
 	return idset.Bitmap{}
 }
 
-// setMarks puts m, which may be nil, in the place of the file that q has. It records that together with what is gone
-// beside it. One frame has both, since it may be the only one that says what the file before has. It does nothing, and
-// reports false, if q has no backlog any more, or has left the journal since it had that number. Then q may have
-// entered the journal again, with a file that has more.
-func (e *Engine) setMarks(q *queue, number uint64, m *marks.File, others *idset.Bitmap) bool {
+// setMarks puts m, which may be nil, in the place of the file that the queue has. It records that together with what is
+// gone beside it. One frame has both, since it may be the only one that says what the file before has. It does nothing,
+// and reports false, if the queue has no backlog any more, or another file since the telling began. Others that went
+// meanwhile may stand there alone. So it does if the queue has left the journal, and may have entered it again.
+func (e *Engine) setMarks(t *telling, m *marks.File, others *idset.Bitmap) bool {
+	q := t.q
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	b := q.backlog
-	if b == nil || q.number != number {
+	if b == nil || b.marks != t.file || q.number != t.number {
 		if m != nil {
 			e.spool.spend(m.File)
 		}

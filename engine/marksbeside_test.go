@@ -135,3 +135,46 @@ func TestMarksBesideReclaim(t *testing.T) {
 		t.Errorf("after a kill %+v is withheld", w)
 	}
 }
+
+// TestMarksBesideEntering has a checkpoint write what is gone to a file, while a reload that has the queue enter the journal
+// is still writing its own, of what was gone before. What was removed between the two must stay away.
+func TestMarksBesideEntering(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	m := &marking{t, openQuiet(t, markOptions(fsys)), fsys.FS}
+	m.put(400)
+	keepJournal(t, m.Engine, "q", false)
+	m.removeEvery(2, 30, 150)
+	fill := func() {
+		for range 20 { // in a segment of its own
+			mustPut(t, m.Engine, "other", strings.Repeat("x", 100))
+			mustGet(t, m.Engine, "other")
+		}
+	}
+	fsys.write = func(call func() error) (err error) {
+		if m.queue().backlog == nil || !m.queue().spilled { // not yet
+			return call()
+		}
+		fsys.write = nil
+		m.removeEvery(2, 152, 300)
+		fill()
+		if m.Engine.checkpointed, err = m.checkpoint(); err != nil {
+			t.Error(err)
+		}
+		return call()
+	}
+	keepJournal(t, m.Engine, "q", true)
+	if fsys.write != nil || m.file() == nil {
+		t.Fatal("the reload wrote no file")
+	}
+	awaitRuns(m.Engine)
+	fill()
+	if err := m.trimJournal(); err != nil {
+		t.Fatal(err)
+	}
+	verify(t, m.Engine)
+	want := bodies(400, func(id uint64) bool { return id < 30 || id > 300 || id%2 == 1 })
+	again := newMarking(t, m.fsys.Kill())
+	if got := drain(t, again.Engine, "q"); !slices.Equal(got, want) {
+		t.Errorf("after a kill %d items come, want %d", len(got), len(want))
+	}
+}

@@ -207,7 +207,7 @@ func (e *Engine) enterBacklog(q *queue, pause func()) {
 	q.shard.mu.Lock()
 	known := q.recordedRuns()
 	q.spilled = q.spilled || len(known) > 0
-	t.number = q.number
+	t.begin()
 	gone := q.beginGone(q.inJournal() && q.spilled)
 	q.shard.mu.Unlock()
 	all := gone.end()
