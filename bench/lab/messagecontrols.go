@@ -58,6 +58,10 @@ func messageControls() []control {
 			"		q.Gone.AddAll(&m.IDs)\n", ""), test: "./engine TestMarks"},
 		{breaks: "a checkpoint leaves the marks file out", edits: replaced("engine/checkpoint.go",
 			"m != nil && !t.yield(t.e.recordMarksAgain(t.q, m)) {", "m != nil && false {"), test: "./engine TestMarks"},
+		{breaks: "a checkpoint names a run that is about to go", edits: replaced("engine/checkpoint.go",
+			"			r.recorded = runs.State{} //", "			_ = runs.State{} //"), test: "./engine TestMarksBesideReclaim"},
+		{breaks: "a marks file replaces one that has more", edits: replaced(marksFile,
+			"b.marks != t.file || ", ""), test: "./engine TestMarksBesideEntering"},
 		{breaks: "a thinned run is not recorded", edits: replaced(recordFile,
 			"		s.e.recordSpilled(q, fresh)\n", ""), test: marksCrash},
 		{breaks: "an item stays when it goes to the dead-letter queue", edits: append(
