@@ -43,13 +43,16 @@ func (e *Env) dial(ctx context.Context, addr string, protocol loadtest.Protocol)
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			return &control{conn: conn, stop: stop, thrift: protocol == loadtest.Thrift}, nil
 		}
-		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil {
+		refused := errors.Is(err, syscall.ECONNREFUSED)
+		var late net.Error // as when ctx is about to end: the dialer knows its deadline too
+		if !refused && !(errors.As(err, &late) && late.Timeout()) || ctx.Err() != nil {
 			return nil, err
 		}
-		if !told && e.Waits != nil {
+		if refused && !told && e.Waits != nil {
 			e.Waits(err, most)
+			told = true
 		}
-		if told = true; time.Now().After(deadline) {
+		if time.Now().After(deadline) {
 			return nil, err
 		}
 		select {

@@ -61,7 +61,7 @@ func (p *place) advise(err error) (code int, advice string) {
 	case isForbidden(err):
 		advice = "allow of [users." + cmp.Or(p.user, "NAME") + "] in the server's configuration gives rights"
 	case errors.Is(err, client.ErrRefused) && strings.HasSuffix(err.Error(), `"CLIENT_ERROR"`):
-		advice = "the server's log says why: the name of a queue has no ~, . and /, for example"
+		advice = "the server's log says why: the name of a queue has at most 255 bytes, and no ~, . and /, for example"
 	case errors.Is(err, client.ErrLost):
 		advice = "the next to ask gets it"
 	case errors.Is(err, syscall.ECONNREFUSED):

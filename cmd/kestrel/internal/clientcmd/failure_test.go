@@ -32,7 +32,7 @@ kestrel: put to "small" on 127.0.0.1:…: the queue refused the item: it is full
 6
 $ kestrel put a.b x
 0 items put into "a.b", and 1 item not
-kestrel: put to "a.b" on 127.0.0.1:…: the server refused the request with "CLIENT_ERROR"; the server's log says why: the name of a queue has no ~, . and /, for example
+kestrel: put to "a.b" on 127.0.0.1:…: the server refused the request with "CLIENT_ERROR"; the server's log says why: the name of a queue has at most 255 bytes, and no ~, . and /, for example
 $ kestrel put work x --server $SILENT --timeout 200ms; echo $?
 0 items put into "work", and 1 item perhaps
 kestrel: put to "work" on 127.0.0.1:…: the outcome is unknown, because no clear answer came: the server did not answer in time (read tcp …: i/o timeout); look before you do it again
