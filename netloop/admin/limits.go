@@ -59,23 +59,32 @@ type room struct {
 }
 
 // giveWay closes the connection whose peer the server has waited for longest, of those that may give way to a new one of
-// l. For one of this machine, the server has no patience with others: an operator gets in beside many strangers. It
-// reports whether there was one.
+// l. It reports whether there was one. An answer on its way, such as a backup of hours, gives way only if no connection
+// awaits a request. So strangers who come one after the other end none. For a peer of this machine, the server has no
+// patience with others: an operator gets in beside many strangers.
 func (r *room) giveWay(l *boundedListener, local bool) bool {
 	now, isFull := time.Now(), l.IsFull() // then only one of its own makes room
+	var victims [answers + 1]*boundedConn
+	var longest [answers + 1]time.Duration
+	from := answers
 	r.mu.Lock()
-	var victim *boundedConn
-	var longest time.Duration
 	for c := range r.conns {
-		if waited := c.waited(now, !local || ports.IsLocal(c.RemoteAddr())); waited > longest && (!isFull || c.listener == l) {
-			victim, longest = c, waited
+		if isFull && c.listener != l {
+			continue
+		}
+		in, waited := c.waited(now, !local || ports.IsLocal(c.RemoteAddr()))
+		if waited > longest[in] {
+			victims[in], longest[in] = c, waited
+		}
+		if in == awaits {
+			from = awaits
 		}
 	}
 	r.mu.Unlock()
-	if victim == nil {
+	if victims[from] == nil {
 		return false
 	}
-	victim.Close()
+	victims[from].Close()
 	return true
 }
 
@@ -190,19 +199,20 @@ func (c *boundedConn) enter(to phase) (was phase) {
 	return was
 }
 
-// waited is how long the server has waited for the peer, beyond its patience, if it has any; zero: it does not.
-func (c *boundedConn) waited(now time.Time, patient bool) time.Duration {
+// waited returns what the connection does, and how long the server has waited for the peer, beyond its patience, if it is
+// patient. It is zero if the server does not wait.
+func (c *boundedConn) waited(now time.Time, patient bool) (in phase, waited time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch waited := now.Sub(c.since); {
-	case c.phase != works && !patient:
-		return max(waited, 1)
+	switch waited = now.Sub(c.since); {
+	case c.phase == works:
+		return works, 0
+	case !patient:
+		return c.phase, max(waited, 1)
 	case c.phase == awaits:
-		return max(waited-requestPatience, 0)
-	case c.phase == answers:
-		return max(waited-answerPatience, 0)
+		return awaits, max(waited-requestPatience, 0)
 	}
-	return 0
+	return answers, max(waited-answerPatience, 0)
 }
 
 // take takes in a connection that is counted.

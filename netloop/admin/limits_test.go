@@ -407,31 +407,73 @@ func TestSlowPeersGiveWay(t *testing.T) {
 	}
 }
 
+// roomTest has connections come to a room for two, of all ports.
+type roomTest struct{ room }
+
+// port is one that takes so many connections itself.
+func (r *roomTest) port(most int) *boundedListener {
+	r.limit = 2
+	return &boundedListener{
+		Port: ports.Wrap(nil, ports.Spec{MaxConnections: most}), room: &r.room, log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// come returns a new connection of a port, or nil if it is refused.
+func (r *roomTest) come(l *boundedListener) *boundedConn {
+	_, c := net.Pipe()
+	if !l.hasRoom() && !l.makeRoom(c) {
+		return nil
+	}
+	return r.take(&boundedConn{Conn: c, listener: l})
+}
+
 // TestFullPortCostsNoOther tests that a new connection of a port that is full takes no place of another port: it would be
 // refused all the same. Of its own port it does.
 func TestFullPortCostsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &room{limit: 2}
-		port := func(most int) *boundedListener {
-			return &boundedListener{Port: ports.Wrap(nil, ports.Spec{MaxConnections: most}), room: r, log: slog.New(slog.DiscardHandler)}
-		}
-		full, other := port(1), port(2)
-		takes := func(l *boundedListener) *boundedConn {
-			_, c := net.Pipe()
-			if !l.hasRoom() && !l.makeRoom(c) {
-				return nil
-			}
-			return r.take(&boundedConn{Conn: c, listener: l})
-		}
-		takes(other)
+		var r roomTest
+		full, other := r.port(1), r.port(2)
+		r.come(other)
 		<-time.After(time.Minute) // of the bubble: it has waited longest
-		takes(full)
-		if takes(full) != nil || len(r.conns) != 2 {
+		r.come(full)
+		if r.come(full) != nil || len(r.conns) != 2 {
 			t.Errorf("a port that is full takes another one; %d are left", len(r.conns))
 		}
 		<-time.After(time.Minute)
-		if takes(full) == nil || other.Counts().Open != 1 || full.Counts().Open != 1 {
+		if r.come(full) == nil || other.Counts().Open != 1 || full.Counts().Open != 1 {
 			t.Errorf("the other port has %d connections and the full one %d, want 1", other.Counts().Open, full.Counts().Open)
+		}
+	})
+}
+
+// TestAnswersGiveWayLast tests that an answer whose client stops reading for a while, such as a backup, keeps its place. It
+// does so beside connections that wait for a request, however many strangers come.
+func TestAnswersGiveWayLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r roomTest
+		l := r.port(0)
+		backup := r.come(l)
+		backup.enter(answers)
+		<-time.After(time.Minute) // of the bubble
+		r.come(l)
+		for range 10 {
+			if r.come(l) != nil {
+				t.Error("one that came this moment gives way")
+			}
+			<-time.After(2 * requestPatience)
+			if r.come(l) == nil {
+				t.Error("one that has sent nothing keeps others out")
+			}
+		}
+		if _, ok := r.conns[backup]; !ok {
+			t.Error("the backup has given way")
+		}
+		for c := range r.conns {
+			c.enter(answers)
+		}
+		<-time.After(2 * answerPatience)
+		if r.come(l) == nil {
+			t.Error("answers that nobody reads keep others out")
 		}
 	})
 }
