@@ -100,9 +100,25 @@ type boundedListener struct {
 	gaveWayAt time.Time // when a connection that gave way was logged last
 }
 
-// hasRoom counts one connection more, and reports whether there is room for it. Otherwise it counts none.
-func (l *boundedListener) hasRoom() bool {
-	if !l.Enter() {
+// takesIn counts c as one connection more, and reports whether there is room for it. If there is none, one gives way, or c
+// is refused.
+func (l *boundedListener) takesIn(c net.Conn) bool {
+	if l.hasRoom(l.TryEnter) {
+		return true
+	}
+	if l.room.giveWay(l, ports.IsLocal(c.RemoteAddr())) {
+		if now := time.Now(); now.Sub(l.gaveWayAt) >= time.Second {
+			l.gaveWayAt = now
+			l.log.Warn("admin connection closed: there are too many, and its client kept the server waiting longest")
+		}
+	}
+	return l.hasRoom(l.Enter)
+}
+
+// hasRoom counts one connection more, by enter for its port, and reports whether there is room for it. Otherwise it
+// counts none.
+func (l *boundedListener) hasRoom(enter func() bool) bool {
+	if !enter() {
 		return false
 	}
 	if l.room.open.Add(1) <= l.room.limit {
@@ -111,18 +127,6 @@ func (l *boundedListener) hasRoom() bool {
 	l.room.open.Add(-1)
 	l.Leave()
 	return false
-}
-
-// makeRoom is hasRoom for c behind the end of a connection that gives way, if there is one.
-func (l *boundedListener) makeRoom(c net.Conn) bool {
-	if !l.room.giveWay(l, ports.IsLocal(c.RemoteAddr())) {
-		return false
-	}
-	if now := time.Now(); now.Sub(l.gaveWayAt) >= time.Second {
-		l.gaveWayAt = now
-		l.log.Warn("admin connection closed: there are too many, and its client kept the server waiting longest")
-	}
-	return l.hasRoom()
 }
 
 // Accept implements net.Listener.
@@ -137,7 +141,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			time.Sleep(acceptPause) // out of descriptors, or of memory: it may pass
 			continue
 		}
-		if l.hasRoom() || l.makeRoom(c) {
+		if l.takesIn(c) {
 			return l.room.take(&boundedConn{Conn: c, listener: l, until: time.Now().Add(identifyTime)}), nil
 		}
 		if c.SetDeadline(time.Now().Add(refusalTime)); l.tls == nil {

@@ -421,7 +421,7 @@ func (r *roomTest) port(most int) *boundedListener {
 // come returns a new connection of a port, or nil if it is refused.
 func (r *roomTest) come(l *boundedListener) *boundedConn {
 	_, c := net.Pipe()
-	if !l.hasRoom() && !l.makeRoom(c) {
+	if !l.takesIn(c) {
 		return nil
 	}
 	return r.take(&boundedConn{Conn: c, listener: l})
@@ -442,6 +442,9 @@ func TestFullPortCostsNoOther(t *testing.T) {
 		<-time.After(time.Minute)
 		if r.come(full) == nil || other.Counts().Open != 1 || full.Counts().Open != 1 {
 			t.Errorf("the other port has %d connections and the full one %d, want 1", other.Counts().Open, full.Counts().Open)
+		}
+		if n := full.Counts().Over; n != 1 {
+			t.Errorf("%d connections count as refused, want the one that was", n)
 		}
 	})
 }

@@ -120,14 +120,22 @@ func (p *Port) admits(peer net.Addr) bool {
 	return ok && slices.ContainsFunc(from, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// Enter counts a connection. It reports false, and counts nothing, if the port has as many as it takes.
+// Enter counts a connection. If the port has as many as it takes, it counts a refusal and reports false.
 func (p *Port) Enter() bool {
+	if p.TryEnter() {
+		return true
+	}
+	p.over.Add(1)
+	return false
+}
+
+// TryEnter is Enter that counts no refusal: the caller may make room.
+func (p *Port) TryEnter() bool {
 	n, limit := p.open.Add(1), p.limit.Load()
 	if limit == 0 || n <= limit {
 		return true
 	}
 	p.open.Add(-1)
-	p.over.Add(1)
 	return false
 }
 
