@@ -49,10 +49,11 @@ func prometheusMetrics(s *Server, r *http.Request) (any, error) {
 // wholeName returns the expression that matches the names which text, an expression, matches whole.
 func wholeName(text string) (*regexp.Regexp, error) {
 	var wrong *syntax.Error
-	if _, err := regexp.Compile(text); errors.As(err, &wrong) {
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if errors.As(err, &wrong) {
 		return nil, fmt.Errorf("queues is not a regular expression: %s: %.100s", wrong.Code, wrong.Expr)
 	}
-	whole, err := regexp.Compile(`\A(?:` + text + `)\z`)
+	whole, err := regexp.Compile(`\A(?:` + parsed.String() + `)\z`) // text may end inside \Q
 	if err != nil {
 		return nil, errors.New("queues is too long an expression")
 	}

@@ -92,8 +92,10 @@ func TestPrometheus(t *testing.T) {
 		t.Errorf("series are left of a deleted queue: %s", body)
 	}
 
-	if got := series(tt.scrape("/metrics?queues=li.*|q")["kestrel_queue_items"]); len(got) != 2 {
-		t.Errorf("queues of a pattern = %v", got)
+	for _, text := range []string{"li.*|q", `li.*|\Qq`} {
+		if got := series(tt.scrape("/metrics?queues=" + text)["kestrel_queue_items"]); len(got) != 2 {
+			t.Errorf("queues of %s = %v", text, got)
+		}
 	}
 	if got := tt.scrape("/metrics?queues=")["kestrel_queue_items"]; got != nil {
 		t.Errorf("no queues = %v", series(got))
