@@ -12,7 +12,8 @@ type bySize struct {
 	classes [sizeClasses]struct{ first, last *session } // first is the one that has been in it longest
 	top     atomic.Int32                                // the highest class that has any; for any goroutine
 	since   atomic.Int64                                // the moment since which its first is in that; for any goroutine
-	// asked is the class of which another loop has asked for one to give way; zero: none. For any goroutine.
+	// asked is the class of which another loop has asked for one to give way; zero: none. It is negative if that is to be
+	// stale. For any goroutine.
 	asked atomic.Int32
 }
 

@@ -89,11 +89,14 @@ func (s *session) giveWay() {
 func (l *loop) askToGiveWay(request, come int, now moment) bool {
 	b := &l.bySize
 	top := b.top.Load()
-	isStale := moment(b.since.Load()).after(staleTime) <= now
-	if int(top) <= request && (!isStale || int(top) < max(come, 1)) {
-		return false
+	asked := top
+	if int(top) <= request {
+		if moment(b.since.Load()).after(staleTime) > now || int(top) < max(come, 1) {
+			return false
+		}
+		asked = -top
 	}
-	if b.asked.CompareAndSwap(0, top) {
+	if b.asked.CompareAndSwap(0, asked) {
 		l.server.promised.Add(leastOf(top))
 		l.ring()
 	}
@@ -106,10 +109,14 @@ func (l *loop) giveWayIfAsked() {
 	if asked == 0 {
 		return
 	}
-	if v := l.largest(int(asked)-1, int(asked)); v != nil {
+	class, request := asked, asked-1
+	if asked < 0 {
+		class, request = -asked, -asked
+	}
+	if v := l.largest(int(request), int(class)); v != nil {
 		v.giveWay()
 	}
-	l.server.promised.Add(-leastOf(asked))
+	l.server.promised.Add(-leastOf(class))
 	l.bySize.asked.Store(0)
 }
 

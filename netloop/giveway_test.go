@@ -176,7 +176,7 @@ func TestStaleGivesWayBesideOtherLoops(t *testing.T) {
 		}{
 			{"nobody is stale", arrive, false, false, 0},
 			{"one of this loop is", arrive, true, true, 0},
-			{"one of the other loop is", func() {}, true, true, int32(class)},
+			{"one of the other loop is", func() {}, true, true, -int32(class)},
 		} {
 			ts.do(func() {
 				ts.loop.begin()
@@ -212,6 +212,32 @@ func TestGivesWayAskedLate(t *testing.T) {
 			t.Errorf("the session has given way: %t, and class %d is still asked to", ended, ts.loop.bySize.asked.Load())
 		}
 		small.hangUp()
+	})
+}
+
+// TestStaleIsGone has another loop ask for a stale session to give way, which ends before this loop looks. One of its size
+// that is not stale keeps its place: the request of the other loop is no smaller.
+func TestStaleIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t, Options{}, 64<<20)
+		defer ts.stop()
+		stale, fresh := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
+		stale.feed([]byte(partial(100<<10)), readSize)
+		<-time.After(staleTime + time.Second) // of the bubble
+		fresh.feed([]byte(partial(100<<10)), readSize)
+		ts.do(func() {
+			l := ts.loop
+			l.begin()
+			if class := fresh.session.bySize.class; !l.askToGiveWay(class, class, l.clock) {
+				t.Error("the stale session does not give way")
+			}
+			l.endSession(&stale.session, true)
+			l.tick()
+		})
+		if _, ended := fresh.received(); ended || ts.loop.bySize.asked.Load() != 0 || ts.server.promised.Load() != 0 {
+			t.Errorf("the other session has ended: %t; %d bytes are promised", ended, ts.server.promised.Load())
+		}
+		fresh.hangUp()
 	})
 }
 
