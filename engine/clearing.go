@@ -376,7 +376,8 @@ func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
 	return n, t
 }
 
-// clear drops all that s does not say stays, in one step, and returns what is to be given back. The shard is locked.
+// clear drops all that s does not say stays, in one step, and returns what is to be given back. Files of hidden runs are
+// left to tend. The shard is locked.
 func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 	if q.inJournal() && q.items() > 0 {
 		e.recordFlush(q, s)
@@ -389,7 +390,7 @@ func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 	}
 	if a := q.aside; a != nil {
 		leased := a.Tally(aside.Leased)
-		a.hidden.Retain(&s.IDs) // tend has the files of the runs removed
+		a.hidden.Retain(&s.IDs)
 		a.Flush(q.deleted)
 		q.noteLeased(leased)
 	}

@@ -28,6 +28,8 @@ func (j *Journal) Write(upTo LSN) error {
 	if err := j.refusal(); err != nil {
 		return err
 	}
+	j.writing.Store(uint64(upTo))
+	defer j.writing.Store(0)
 	if len(j.pending) > 0 {
 		// If a write has failed, what has gathered since gathers on: a buffer for each caller would take memory.
 		if err := j.writePending(upTo); err != nil || j.written.Load() >= uint64(upTo) {
@@ -185,13 +187,17 @@ func (j *Journal) Committed(t Ticket) bool {
 	return j.written.Load() >= uint64(t.Written) && j.synced.Load() >= uint64(t.Synced)
 }
 
-// Unwritten is how many bytes of records Commit of t would write at least. If it would sync, that is all there are.
+// Unwritten is how many bytes of records Commit of t would write at least, or wait for while another call writes them. If
+// it would sync, that is all there are.
 func (j *Journal) Unwritten(t Ticket) int64 {
-	end := t.Written
+	end, written := uint64(t.Written), j.written.Load()
 	if j.synced.Load() < uint64(t.Synced) {
-		end = j.End()
+		end = uint64(j.End())
 	}
-	return max(int64(end)-int64(j.written.Load()), 0)
+	if end <= written {
+		return 0
+	}
+	return int64(max(end, j.writing.Load()) - written)
 }
 
 // Close writes and syncs what has been appended, and closes the log. It returns the error of either.

@@ -126,8 +126,11 @@ func TestWriteLeavesLarge(t *testing.T) {
 	fsys := segmenttest.New()
 	var j *Journal
 	var small LSN
-	largest := 0
+	largest, besideLarge := 0, false
 	appending := func(n int) {
+		if n := j.Unwritten(Ticket{Written: small}); besideLarge && n > 0 && n < MaxBatch {
+			t.Errorf("behind a small record that is being written comes a large item, and who waits for it hears of %d bytes", n)
+		}
 		if largest = max(largest, n); n > MaxBatch && !j.Committed(Ticket{Written: small}) {
 			t.Error("a small record is not good while the large item behind it is written")
 		}
@@ -153,6 +156,7 @@ func TestWriteLeavesLarge(t *testing.T) {
 	}
 	small = put(j, 1, "small")
 	j.Keep(new(Removal), 1, it)
+	besideLarge = true
 	if err := j.Commit(Ticket{Written: j.End()}); err != nil {
 		t.Errorf("Commit = %v", err)
 	}
