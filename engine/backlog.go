@@ -251,11 +251,16 @@ func (b *backlog) runsFrom(id uint64) []*run {
 	return b.runs[i:]
 }
 
-// contains reports whether id, which lives, is that of an item in a run.
-func (b *backlog) contains(id uint64) bool {
-	from := b.runsFrom(id)
-	return len(from) > 0 && from[0].written.Contains(id)
+// runOf returns the run that has the item of id, which lives, or nil.
+func (b *backlog) runOf(id uint64) *run {
+	if from := b.runsFrom(id); len(from) > 0 && from[0].written.Contains(id) {
+		return from[0]
+	}
+	return nil
 }
+
+// contains reports whether id, which lives, is that of an item in a run.
+func (b *backlog) contains(id uint64) bool { return b.runOf(id) != nil }
 
 // unload drops the window of a queue in read-behind from memory; it can be read again.
 func (e *Engine) unload(q *queue) {

@@ -186,16 +186,6 @@ func (s *spool) readItem(q *queue, id uint64) (it diskItem, err error) {
 	return it, nil
 }
 
-// runOf returns the run that holds an item which is on disk.
-func (b *backlog) runOf(id uint64) (newest *run) {
-	for _, r := range b.runs {
-		if r.written.Contains(id) && (newest == nil || r.ID.Number > newest.ID.Number) {
-			newest = r
-		}
-	}
-	return newest
-}
-
 // Find returns the id of the item of a key in the queue called name, if there is one. It never waits for the disk:
 // whether an item there has expired it does not know.
 func (e *Engine) Find(now Time, name, key []byte) (id uint64, ok bool) {

@@ -265,6 +265,7 @@ func (e *Engine) enter(q *queue, first uint64, m *journal.Move) (err error) {
 		return err
 	}
 	e.letGoAll(q)
+	e.opts.yield()
 	err = hold(func() {
 		if q.entering = false; q.inJournal() {
 			e.beginEntering(q)

@@ -48,8 +48,8 @@ func TestRunsAreFoundByTheirIDs(t *testing.T) {
 	b := &backlog{runs: fakeRuns(n)}
 	clear(b.runs[:n/2]) // who looks at one of them fails
 	for id := uint64(n/4*3)*10 + 31; id <= (n+1)*10; id++ {
-		if !b.contains(id) {
-			t.Fatalf("item %d is in no run", id)
+		if !b.contains(id) || b.runOf(id) != b.runs[(id-1)/10-1] {
+			t.Fatalf("item %d is in no run, or in another", id)
 		}
 	}
 	if b.contains((n+1)*10 + 1) {

@@ -103,12 +103,15 @@ type Notifier interface{ WaitEnded(*Waiter) }
 // waiterList is a FIFO of waiters.
 type waiterList struct {
 	list.List[Waiter]
-	immediate list.List[Waiter] // of them, those that wait for items that are on their way only
+	immediate *list.List[Waiter] // of them, those that wait for items that are on their way only; nil until there are some
 }
 
 func (l *waiterList) pushBack(w *Waiter) {
 	l.PushBack(&w.link, w)
 	if w.immediate {
+		if l.immediate == nil {
+			l.immediate = new(list.List[Waiter])
+		}
 		l.immediate.PushBack(&w.short, w)
 	}
 }
@@ -204,14 +207,14 @@ func (q *queue) refuses(w *Waiter) bool {
 // endImmediate ends up to n of the waits for items that were on their way and did not come, and reports whether there are
 // more.
 func (q *queue) endImmediate(n int) (more bool) {
-	w := q.waiters.immediate.First()
-	for ; w != nil && n > 0; w = q.waiters.immediate.First() {
-		n--
+	l := q.waiters.immediate
+	for ; l != nil && l.Len() > 0 && n > 0; n-- {
+		w := l.First()
 		q.counters.misses++
 		w.Err = ErrEmpty
 		q.endWait(w, ReadRef{})
 	}
-	return w != nil
+	return l != nil && l.Len() > 0
 }
 
 // failure is why the next item cannot come from the backlog; nil if it can, or is at hand.
