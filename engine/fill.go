@@ -101,7 +101,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	}
 	start, epoch, end := b.next, b.epoch, b.next.Run.written.End
 	sh.mu.Unlock()
-	at := start // b.next may go elsewhere meanwhile: the window may be unloaded, a run be replaced
+	at := start // b.next may go elsewhere meanwhile: the window may be unloaded
 
 	began := time.Now()
 	frame, tag, err := s.reader.Seek(at.Run.File, at.Offset, at.ID, end)

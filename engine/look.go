@@ -324,7 +324,6 @@ func (e *Engine) changeAt(q *queue, at *spot, to Changes) Ticket {
 		}
 	}
 	e.cut(q, at)
-	q.removal.Rewritten(it.ID)
 	changed := e.setAside(q, &it, 0, entry)
 	q.countFor(entry.Token, lease.holder, lease.taken)
 	return e.sayAside(q, changed)

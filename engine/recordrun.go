@@ -350,7 +350,7 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	sh.mu.Lock()
 	if b.epoch != epoch || !slices.Contains(b.runs, r) { // nobody needs either any more
 		b.spent = append(b.spent, fresh)
-	} else if b.replace(r, fresh, from); q.inJournal() {
+	} else if b.replace(r, fresh); q.inJournal() {
 		s.e.recordSynced(q, fresh, fresh.written)
 	}
 	sh.mu.Unlock()
@@ -358,16 +358,10 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	return nil
 }
 
-// replace puts fresh, which holds what r does from an offset on, behind what is durable of r, or in
-// its place. The caller holds the shard's mutex.
-func (b *backlog) replace(r, fresh *run, from int64) {
+// replace puts fresh, which holds what is not durable of r, behind r, or in its place. What is read next of r may be
+// behind what r has then: fill goes on by its id. The caller holds the shard's mutex.
+func (b *backlog) replace(r, fresh *run) {
 	i := slices.Index(b.runs, r)
-	if b.next.Run == r && (b.next.Offset >= from || r.recorded.End == 0) {
-		behind := b.next.ID > fresh.written.LastID
-		if b.next = runs.At(fresh, b.next.ID); behind { // it is not needed for what is on disk, and may go first
-			b.next.Offset = fresh.written.End
-		}
-	}
 	r.written, r.broken = r.recorded, false
 	if r.recorded.End > 0 {
 		b.runs = slices.Insert(b.runs, i+1, fresh)
