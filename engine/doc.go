@@ -36,6 +36,8 @@
 //	run           a file with a part of one queue's backlog, in frames; the journal says what is in it.
 //	hidden run    such a file with delayed items, in the order in which they are due; see package hidden.
 //	              Nothing else in engine and segment is called a run
+//	marks         a file with the ids that are gone in the middle of a backlog, if these are many. What package
+//	              segment calls a mark is a frame of the log
 //	read-behind   the state of a queue that has outgrown its memory
 //	behind        later in an order: of items, frames or bytes. As a state it is part of read-behind alone
 //	leaving       of a chunk: it waits to be written to a run, or is being written

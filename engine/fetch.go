@@ -107,7 +107,7 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	}
 	sh := e.shardOf(name)
 	sh.mu.Lock()
-	q, made, err := e.find(sh, now, name)
+	q, made, err := e.findOrCreate(sh, now, name)
 	if err == nil {
 		e.wakeUp(q, now)
 	}
@@ -119,7 +119,7 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 		e.unlock(sh, now)
 		sh.mu.Lock()
 		var t Ticket
-		q, t, err = e.find(sh, now, name) // another one if it was deleted meanwhile
+		q, t, err = e.findOrCreate(sh, now, name) // another one if it was deleted meanwhile
 		made = made.Merge(t)
 	}
 	if err != nil {

@@ -59,7 +59,7 @@ func putPrepared(t *testing.T, e *Engine, now Time, name string, p PutRequest, l
 	sh := e.shardOf([]byte(name))
 	sh.mu.Lock()
 	sh.large = l
-	q, _, err := e.find(sh, now, []byte(name))
+	q, _, err := e.findOrCreate(sh, now, []byte(name))
 	if err == nil {
 		_, err = e.put(q, now, []PutRequest{p}, &s)
 	}

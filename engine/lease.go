@@ -304,9 +304,9 @@ func (e *Engine) LeaseReads(now Time, refs []ReadRef, d time.Duration, h *Holder
 // leaseAt is an item that is leased.
 type leaseAt struct{ id, token uint64 }
 
-// inLine finds the items of q that receipts hold, in the order of their ids. The result is valid as long as
+// leasedBy finds the items of q that receipts hold, in the order of their ids. The result is valid as long as
 // the caller holds the shard's mutex.
-func (q *queue) inLine(receipts []uint64, lapsed bool) []leaseAt {
+func (q *queue) leasedBy(receipts []uint64, lapsed bool) []leaseAt {
 	found := q.shard.found[:0]
 	for _, receipt := range receipts {
 		if r, ok := q.findLease(receipt, lapsed); ok {
@@ -334,7 +334,7 @@ func (e *Engine) ConfirmLeases(now Time, name []byte, receipts []uint64) (t Tick
 		sh.mu.Lock()
 		q, err := e.findLeases(sh, now, name)
 		if err == nil {
-			for _, at := range q.inLine(piece, true) {
+			for _, at := range q.leasedBy(piece, true) {
 				r, _ := q.aside.FindToken(at.token)
 				it := q.aside.Item(r)
 				t = t.Merge(q.remove(e.journal, at.id, len(it.Data)))
@@ -380,7 +380,7 @@ func (e *Engine) returnLeases(now Time, name []byte, receipts []uint64, p *retur
 	if err == nil {
 		piece := receipts[:min(len(receipts), leaseBatch)]
 		rest = receipts[len(piece):]
-		for _, at := range q.inLine(piece, false) {
+		for _, at := range q.leasedBy(piece, false) {
 			r, _ := q.aside.FindToken(at.token)
 			p.ticket = p.ticket.Merge(e.returnLeased(q, r, p.how))
 			p.ended++

@@ -344,9 +344,9 @@ func (e *Engine) endOverdueReadsOf(q *queue, now Time) {
 type overdueReads struct {
 	q   *queue
 	now Time
-	// marks are places among them, each some abortBatch reads behind the one before. Some may have ended.
-	marks []ReadRef
-	found bool    // the newest is behind the last of marks, by no more than abortBatch
+	// stops are places among them, each some abortBatch reads behind the one before. Some may have ended.
+	stops []ReadRef
+	found bool    // the newest is behind the last of stops, by no more than abortBatch
 	above ReadRef // the oldest that has been looked at and stays, because it waits to be collected
 	held  bool    // the queue's aborting counts this
 	done  bool
@@ -364,7 +364,7 @@ func (e *Engine) endOverduePiece(o *overdueReads) {
 	sh.mu.Lock()
 	defer e.unlock(sh, o.now)
 	if !o.found {
-		o.find()
+		o.advance()
 	}
 	if o.found {
 		o.done = e.endNewest(o)
@@ -385,23 +385,23 @@ func (e *Engine) endOverduePiece(o *overdueReads) {
 	e.serveWaiters(q, o.now)
 }
 
-// from returns the last of marks that has not ended, and forgets those behind it; the oldest open read if all have.
+// from returns the last of stops that has not ended, and forgets those behind it; the oldest open read if all have.
 func (o *overdueReads) from() *read {
-	for n := len(o.marks) - 1; n >= 0; n-- {
-		if ref := o.marks[n]; ref.live() && ref.r.state == readOpen {
+	for n := len(o.stops) - 1; n >= 0; n-- {
+		if ref := o.stops[n]; ref.live() && ref.r.state == readOpen {
 			return ref.r
 		}
-		o.marks = o.marks[:n]
+		o.stops = o.stops[:n]
 	}
 	return o.q.open.First()
 }
 
-// find goes on to the newest read that is overdue, by abortBatch reads at most.
-func (o *overdueReads) find() {
+// advance goes on to the newest read that is overdue, by abortBatch reads at most.
+func (o *overdueReads) advance() {
 	r := o.from()
 	for n := 0; o.isOverdue(r); n++ {
 		if n == abortBatch {
-			o.marks = append(o.marks, ReadRef{r, r.id})
+			o.stops = append(o.stops, ReadRef{r, r.id})
 			return
 		}
 		r = r.link.Next()
@@ -409,12 +409,12 @@ func (o *overdueReads) find() {
 	o.found = true
 }
 
-// endNewest brings the reads back that are behind the last mark, newest first, and reports whether there are no others.
+// endNewest brings the reads back that are behind the last stop, newest first, and reports whether there are no others.
 func (e *Engine) endNewest(o *overdueReads) (all bool) {
 	first := o.from()
-	all = len(o.marks) == 0
+	all = len(o.stops) == 0
 	if !all {
-		o.marks = o.marks[:len(o.marks)-1]
+		o.stops = o.stops[:len(o.stops)-1]
 	}
 	if !o.isOverdue(first) {
 		return all

@@ -229,7 +229,7 @@ func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	_, t, err := e.find(sh, now, name)
+	_, t, err := e.findOrCreate(sh, now, name)
 	return t, err
 }
 
@@ -262,7 +262,7 @@ func (e *Engine) Restore(now Time, name []byte, it Item, stands Standing) (Ticke
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	q, made, err := e.find(sh, now, name)
+	q, made, err := e.findOrCreate(sh, now, name)
 	if err != nil {
 		return made, err
 	}

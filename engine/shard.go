@@ -57,7 +57,7 @@ type shard struct {
 	scratch []byte               // for a copy of an item
 	large   *largePut            // made before mu was locked; nil: none
 
-	found []leaseAt // scratch of inLine
+	found []leaseAt // scratch of leasedBy
 
 	_ [64]byte // keeps the locks of two shards out of one cache line
 }
@@ -104,8 +104,8 @@ func (e *Engine) lockQueue(name []byte) (*shard, *queue) {
 	return sh, sh.called(name)
 }
 
-// find returns the queue called name, making it if it does not exist. The ticket is that of its making.
-func (e *Engine) find(sh *shard, now Time, name []byte) (*queue, Ticket, error) {
+// findOrCreate returns the queue called name, making it if it does not exist. The ticket is that of its making.
+func (e *Engine) findOrCreate(sh *shard, now Time, name []byte) (*queue, Ticket, error) {
 	if q := sh.called(name); q != nil {
 		return q, Ticket{}, nil
 	}

@@ -135,7 +135,7 @@ func (e *Engine) Watch(now Time, name []byte, w *Waiter) error {
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	q, _, err := e.find(sh, now, name)
+	q, _, err := e.findOrCreate(sh, now, name)
 	if err != nil {
 		return err
 	}

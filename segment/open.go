@@ -67,7 +67,7 @@ func (l *Log) recover(s *scan, names listing, report *Recovery) error {
 	if err := l.eraseMark(s); err != nil {
 		return err
 	}
-	if err := l.setAside(s.beyond, report); err != nil {
+	if err := l.removeBeyond(s.beyond, report); err != nil {
 		return err
 	}
 	number, prev, before := uint64(1), link{}, (*scanned)(nil)

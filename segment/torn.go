@@ -68,10 +68,10 @@ func (l *Log) createTorn(number uint64) (File, string, error) {
 	}
 }
 
-// setAside takes segments behind the end of the log out of it, last first, so that a crash
+// removeBeyond takes segments behind the end of the log out of it, last first, so that a crash
 // meanwhile leaves the others consecutive. Those in which there is something of the caller's are
 // kept.
-func (l *Log) setAside(beyond []scanned, report *Recovery) error {
+func (l *Log) removeBeyond(beyond []scanned, report *Recovery) error {
 	for _, seg := range slices.Backward(beyond) {
 		if seg.behind.batches == 0 {
 			if err := l.unlink(seg.path); err != nil {

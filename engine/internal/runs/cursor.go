@@ -17,8 +17,8 @@ type Cursor[R any] struct {
 // At is a Cursor at the first item from id on in a run.
 func At[R any](run *R, id uint64) Cursor[R] { return Cursor[R]{run, segment.RunStart, id} }
 
-// Next is where reading goes on when Run has ended: at the start of the run behind it in chain, or of the first one if
-// another has taken the place of Run. There must be one.
+// Next is where reading goes on when Run has ended: at the start of the run behind it in chain, which must have one. If
+// another run has taken the place of Run, that is the first of the chain.
 func (c Cursor[R]) Next(chain []*R) Cursor[R] {
 	return At(chain[slices.Index(chain, c.Run)+1], c.ID)
 }
