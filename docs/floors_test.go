@@ -90,7 +90,7 @@ func TestFloors(t *testing.T) {
 }
 
 // TestFloorsPicture holds the floors of engine that ARCHITECTURE.md draws to the files. Each stands on one floor, and
-// calls between floors run down, but for those that the page names.
+// calls between floors run down, but for those that the page names. The file map says of each what it is.
 func TestFloorsPicture(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "ARCHITECTURE.md"), "## The floors of `engine`\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -125,6 +125,12 @@ func TestFloorsPicture(t *testing.T) {
 			if floor[from] > floor[to] && floor[to] > 0 && !strings.Contains(parts[0], "`"+from+"`") {
 				t.Errorf("%s uses %s, which stands on a higher floor", from, to)
 			}
+		}
+	}
+	_, page, _ := strings.Cut(read(t, "ARCHITECTURE.md"), "| **`engine`** | |\n")
+	for file := range arrows {
+		if !strings.Contains(page, "| `"+file+"` | ") {
+			t.Errorf("the file map does not say what %s is", file)
 		}
 	}
 	for _, m := range regexp.MustCompile("`([a-z]+\\.go)`").FindAllStringSubmatch(parts[0], -1) {
@@ -321,7 +327,7 @@ func isArrow(o types.Object) bool {
 
 // TestEngineSize tests that the engine's own folder stays below the limits of decision 0036.
 func TestEngineSize(t *testing.T) {
-	const maxFiles, maxLines = 40, 13_340
+	const maxFiles, maxLines = 40, 13_350
 	files, lines := 0, 0
 	for _, file := range goFiles(t) {
 		if path.Dir(file) != "engine" || strings.HasSuffix(file, "_test.go") {
