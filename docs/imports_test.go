@@ -62,7 +62,7 @@ var mayImport = map[string]string{
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",
 	"engine/internal/retain": "engine/internal/processor segment segment/segmenttest",
 	"engine/internal/replay": "engine/internal/trim engine/internal/idset engine/internal/item engine/internal/record" +
-		" engine/internal/repair engine/internal/runs segment",
+		" engine/internal/repair engine/internal/runs segment segment/segmenttest",
 	"engine/internal/runs": "engine/internal/idset engine/internal/item engine/internal/keyindex segment segment/segmenttest",
 	"engine/histogram":     "",
 
