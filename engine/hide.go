@@ -391,12 +391,16 @@ const (
 // unhide reads frames of hidden runs of q back, as long as they are needed now.
 func (s *spool) unhide(q *queue) {
 	q.shard.mu.Lock()
-	if q.aside == nil || len(q.aside.hidden.Runs()) == 0 {
+	if q.aside == nil {
 		q.shard.mu.Unlock()
 		return
 	}
 	h := &q.aside.hidden
-	h.queuedRead, h.reading = false, true
+	h.queuedRead, h.reading = false, len(h.Runs()) > 0 // they may have gone meanwhile
+	if !h.reading {
+		q.shard.mu.Unlock()
+		return
+	}
 	overdue := s.e.hiddenComing(q)
 	q.shard.mu.Unlock()
 	for range unhideBatch {

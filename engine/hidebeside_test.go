@@ -199,3 +199,30 @@ func TestHideBesideDelete(t *testing.T) {
 		t.Errorf("%d bytes are taken by nothing", n)
 	}
 }
+
+// TestReadBackBehindFlush flushes a queue whose delayed items are about to be read back. Those that are hidden later come
+// back when they are due.
+func TestReadBackBehindFlush(t *testing.T) {
+	h := newHiding(t, segmenttest.New())
+	h.putMany(20, time.Hour)
+	h.work()
+	h.now = h.now.After(time.Hour)
+	if _, err := h.Fetch(h.now, []byte("q"), FetchRequest{}, &copied{}); h.disk() != 20 || err != ErrEmpty {
+		t.Fatalf("with %d items on disk a fetch got %v", h.disk(), err)
+	}
+	if _, err := h.Flush(h.now, []byte("q"), ""); err != nil {
+		t.Fatal(err)
+	}
+	h.work()
+	h.putMany(20, time.Hour)
+	h.work()
+	h.now = h.now.After(2 * time.Hour)
+	_, err := h.Fetch(h.now, []byte("q"), FetchRequest{}, &copied{})
+	if h.disk() != 20 || err != ErrComing {
+		t.Fatalf("with %d items on disk a fetch got %v", h.disk(), err)
+	}
+	h.work()
+	if _, err := h.Fetch(h.now, []byte("q"), FetchRequest{}, &copied{}); err != nil {
+		t.Errorf("behind the flush a fetch got %v", err)
+	}
+}

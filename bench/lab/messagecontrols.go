@@ -62,6 +62,8 @@ func messageControls() []control {
 			"			r.recorded = runs.State{} //", "			_ = runs.State{} //"), test: "./engine TestMarksBesideReclaim"},
 		{breaks: "a marks file replaces one that has more", edits: replaced(marksFile,
 			"b.marks != t.file || ", ""), test: "./engine TestMarksBesideEntering"},
+		{breaks: "what is to be read back is asked for once only", edits: replaced("engine/hide.go",
+			"	h.queuedRead, h.reading = false, ", "	h.reading = "), test: "./engine TestReadBackBehindFlush"},
 		{breaks: "a thinned run is not recorded", edits: replaced(recordFile,
 			"		s.e.recordSpilled(q, fresh)\n", ""), test: marksCrash},
 		{breaks: "an item stays when it goes to the dead-letter queue", edits: append(
