@@ -141,7 +141,7 @@ func (j *Journal) Sync(upTo LSN) error {
 	due := j.dueAt.Swap(0)
 	err := j.Write(j.End())
 	if err != nil {
-		j.dueAt.CompareAndSwap(0, due) // what could not be written is still due
+		j.syncBy(due) // what could not be written is still due, and may have been looked for meanwhile
 	}
 	// What had been written before is synced all the same: it may have been acknowledged.
 	if written := j.written.Load(); written > j.synced.Load() {

@@ -476,3 +476,32 @@ func TestErrorClass(t *testing.T) {
 		}
 	}
 }
+
+// TestPeriodicSyncBesideFailure has a client sync, whose write fails, while a periodic sync becomes due. That comes once
+// writes succeed again.
+func TestPeriodicSyncBesideFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, g := newGated(t, segmenttest.New(), false)
+		stop := make(chan struct{})
+		defer close(stop)
+		go j.SyncPeriodically(stop)
+		end := put(j, 1, "a")
+		j.SyncWithin(time.Second)
+		failed := make(chan error)
+		go func() { failed <- j.Sync(end) }()
+		<-g.reached
+		<-time.After(2 * time.Second)
+		g.err = syscall.ENOSPC
+		close(g.open)
+		if err := <-failed; !errors.Is(err, ErrFull) {
+			t.Fatalf("Sync = %v", err)
+		}
+		synctest.Wait()
+		g.err = nil
+		<-time.After(retrySync)
+		synctest.Wait()
+		if !j.Committed(Ticket{Synced: end}) {
+			t.Error("nothing is synced")
+		}
+	})
+}

@@ -3,11 +3,13 @@ package journal
 import "time"
 
 // SyncWithin asks for a sync of what has been appended within d, which is above 0, from now.
-func (j *Journal) SyncWithin(d time.Duration) {
-	at := int64(time.Since(j.epoch) + d)
+func (j *Journal) SyncWithin(d time.Duration) { j.syncBy(int64(time.Since(j.epoch) + d)) }
+
+// syncBy asks for a sync by a time, in ns since epoch; zero asks for none.
+func (j *Journal) syncBy(at int64) {
 	for {
 		due := j.dueAt.Load()
-		if due != 0 && due <= at {
+		if at == 0 || due != 0 && due <= at {
 			return
 		}
 		if j.dueAt.CompareAndSwap(due, at) {
@@ -23,7 +25,7 @@ func (j *Journal) SyncWithin(d time.Duration) {
 func (j *Journal) syncDue() error {
 	due, before := j.dueAt.Swap(0), j.synced.Load()
 	if err := j.Sync(j.End()); err != nil {
-		j.dueAt.CompareAndSwap(0, due)
+		j.syncBy(due)
 		return err
 	}
 	if due != 0 && j.synced.Load() > before {
@@ -37,15 +39,16 @@ const retrySync = 100 * time.Millisecond
 
 // SyncPeriodically syncs, until stop is closed, when the oldest write that waits for a periodic sync is due.
 func (j *Journal) SyncPeriodically(stop <-chan struct{}) {
-	timer := time.NewTimer(time.Hour)
+	timer, asked := time.NewTimer(time.Hour), j.due
 	defer timer.Stop()
 	for {
 		select {
 		case <-stop:
 			return
-		case <-j.due:
+		case <-asked:
 		case <-timer.C:
 		}
+		asked = j.due
 		due := time.Duration(j.dueAt.Load())
 		if due == 0 {
 			continue
@@ -55,6 +58,7 @@ func (j *Journal) SyncPeriodically(stop <-chan struct{}) {
 			continue
 		}
 		if j.syncDue() != nil { // Failure says why
+			asked = nil // until then
 			timer.Reset(retrySync)
 		}
 	}
