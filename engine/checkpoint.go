@@ -39,17 +39,17 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	q.shard.mu.Lock()
 	t.begin()
 	hiding := q.hiddenRuns()
-	var runs []*run
+	var recorded []*run
 	if !q.crossing || q.spilled { // else enterBacklog is to record them, behind what is gone
-		runs = q.recordedRuns()
+		recorded = q.recordedRuns()
 	}
-	gone := q.beginGone(q.inJournal() && (len(runs) > 0 || q.spilled))
+	gone := q.beginGone(q.inJournal() && (len(recorded) > 0 || q.spilled))
 	q.shard.mu.Unlock()
 	all := gone.end()
 	more := t.piece(func(buf []byte) []byte {
 		return record.AppendQueue(buf, q.number, q.nextID, q.created, q.name)
 	})
-	more = more && (all.IsEmpty() || t.gone(all)) && t.runs(runs)
+	more = more && (all.IsEmpty() || t.gone(all)) && t.runs(recorded)
 	for _, r := range hiding {
 		more = more && yield(e.recordHiddenAgain(q, r))
 	}
@@ -98,9 +98,9 @@ func (t *telling) piece(encode func([]byte) []byte) bool {
 	return t.yield(n)
 }
 
-func (t *telling) runs(runs []*run) (more bool) {
+func (t *telling) runs(recorded []*run) (more bool) {
 	more = true
-	for some := range slices.Chunk(runs, checkpointRecords) {
+	for some := range slices.Chunk(recorded, checkpointRecords) {
 		more = more && t.piece(func(buf []byte) []byte { return t.q.appendRuns(buf, some) })
 	}
 	return more
@@ -157,8 +157,8 @@ func (e *Engine) recordSpilled(q *queue, r *run) {
 	e.journal.Record(q.number, func(buf []byte) []byte { return q.appendRuns(buf, []*run{r}) })
 }
 
-func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
-	for _, r := range runs {
+func (q *queue) appendRuns(buf []byte, recorded []*run) []byte {
+	for _, r := range recorded {
 		if r.recorded.End > 0 { // else forgo lets go of it meanwhile
 			buf = record.AppendSpill(buf, q.number, r.ID, r.recorded)
 		}

@@ -136,8 +136,8 @@ func TestMarksBesideReclaim(t *testing.T) {
 	}
 }
 
-// TestMarksBesideEntering has a checkpoint write what is gone to a file, while a reload that has the queue enter the journal
-// is still writing its own, of what was gone before. What was removed between the two must stay away.
+// TestMarksBesideEntering has a checkpoint write what is gone to a file. A reload that has the queue enter the journal is
+// still writing its own, of what was gone before. What was removed between the two must stay away.
 func TestMarksBesideEntering(t *testing.T) {
 	fsys := &hookFS{FS: segmenttest.New()}
 	m := &marking{t, openQuiet(t, markOptions(fsys)), fsys.FS}

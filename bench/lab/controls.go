@@ -172,7 +172,7 @@ func (f osFile) extend(size int64) error {`)
 		{breaks: "a fault below a map is not caught", edits: uncaught,
 			experiment: "limits", only: "disk fails below a backlog, mmap", cycles: 1},
 		{breaks: "removals of a deleted run are not rewritten", edits: []edit{
-			{"engine/checkpoint.go", "q.inJournal() && (len(runs) > 0 || q.spilled))", "q.inJournal() && q.backlog != nil)"},
+			{"engine/checkpoint.go", "q.inJournal() && (len(recorded) > 0 || q.spilled))", "q.inJournal() && q.backlog != nil)"},
 			{"engine/checkpoint.go", "		t.ranges(all.Within(ids))\n", "		_, _, _ = t, all, ids\n"},
 		}, test: "./engine TestTrimBesideSpentRun"},
 	}

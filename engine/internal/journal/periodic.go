@@ -2,23 +2,6 @@ package journal
 
 import "time"
 
-// SyncWithin asks for a sync of what has been appended within d, which is above 0, from now.
-func (j *Journal) SyncWithin(d time.Duration) { j.syncBy(int64(time.Since(j.epoch) + d)) }
-
-// syncBy asks for a sync by a time, in ns since epoch; zero asks for none.
-func (j *Journal) syncBy(at int64) {
-	for {
-		due := j.dueAt.Load()
-		if at == 0 || due != 0 && due <= at {
-			return
-		}
-		if j.dueAt.CompareAndSwap(due, at) {
-			signal(j.due)
-			return
-		}
-	}
-}
-
 // syncDue makes durable what waits for a periodic sync. It forgets first what is due, even if
 // another sync has covered that meanwhile. While something overdue is noted, no write asks for the
 // next sync. Callers that relied on it had appended before.
