@@ -356,3 +356,30 @@ func TestBulkIsServed(t *testing.T) {
 		}
 	})
 }
+
+// TestUnreadRepliesLetTheLoopRest tests a client that sends more than a turn has time for, and reads no reply. When it may
+// owe no more, the loop has nothing to do for it, and waits.
+func TestUnreadRepliesLetTheLoopRest(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newBulkTest(t, eventLoop, unsynced(), 1)
+		all := []byte(strings.Repeat("version\r\n", readSize))
+		send := func() { unix.SendmsgN(lt.peers[0], all, nil, nil, unix.MSG_DONTWAIT) }
+		c := lt.conns[lt.fds[0]]
+		for turns := 0; (!c.session.yielded || c.session.owed < smallReply) && turns < 1000; turns++ {
+			send()
+			lt.turn(0)
+		}
+		if send(); !c.session.yielded || c.session.owed < smallReply {
+			t.Fatalf("the client owes %d bytes, and is to go on: %t", c.session.owed, c.session.yielded)
+		}
+		const others = 1 << 50
+		lt.server.owed.Add(others) // by other clients, which read nothing either
+		for turns := 0; len(lt.bulk.conns)+len(lt.late)+len(lt.resuming) > 0; turns++ {
+			if lt.turn(0); turns == 100 {
+				t.Error("the loop goes on and on")
+				break
+			}
+		}
+		lt.server.owed.Add(-others)
+	})
+}

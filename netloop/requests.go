@@ -87,7 +87,11 @@ func (s *session) handle(in []byte) int {
 
 // unstall goes on with a stalled session, if the client has read enough.
 func (s *session) unstall() {
-	if s.state != stalled || !s.sendBody() || s.owesTooMuch() {
+	if s.state != stalled {
+		return
+	}
+	if !s.sendBody() || s.owesTooMuch() {
+		s.yielded = false // from now on it waits for its client
 		return
 	}
 	if s.spent() {
