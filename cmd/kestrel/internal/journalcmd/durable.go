@@ -60,12 +60,13 @@ func createLocked(path string) (*os.File, error) {
 	}
 }
 
-// removeLeftovers removes the files of a directory that begin with prefix, and that no process has locked: the one that
-// made them was killed. What cannot be removed stays, for the next one that can.
+// removeLeftovers removes the files of a directory whose names are prefix, a number, ~ and more. It spares those that a
+// process has locked: the one that made the others was killed. What cannot be removed stays, for the next one that can.
 func removeLeftovers(dir, prefix string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), prefix) || !entry.Type().IsRegular() {
+		rest, named := strings.CutPrefix(entry.Name(), prefix)
+		if !named || !strings.Contains(rest, "~") || !entry.Type().IsRegular() {
 			continue
 		}
 		path := filepath.Join(dir, entry.Name())

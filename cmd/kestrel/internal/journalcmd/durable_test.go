@@ -31,12 +31,12 @@ func TestWriteDurablyChangesNothing(t *testing.T) {
 	}
 }
 
-// TestExportRemovesLeftovers exports beside unfinished files: of an export that was killed, and of one that goes on. It removes
-// those of the dead one alone.
+// TestExportRemovesLeftovers exports beside unfinished files: of an export that was killed, of one that goes on, and of the
+// original for a queue called export. It removes those of the dead one alone.
 func TestExportRemovesLeftovers(t *testing.T) {
 	data, out := t.TempDir(), t.TempDir()
 	fillRandomly(t, rand.New(rand.NewPCG(1, 0)), data)
-	for _, name := range []string{"export~~1~2", "export~~1~2.supplement", "other"} {
+	for _, name := range []string{"export~~1~2", "export~~1~2.supplement", "export~~1234567890123", "other"} {
 		if err := os.WriteFile(filepath.Join(out, name), []byte("a part"), 0o640); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestExportRemovesLeftovers(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if want := []string{"export~~3~4", "other", supplementName("work"), "work"}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"export~~1234567890123", "export~~3~4", "other", supplementName("work"), "work"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("the directory has %v, %v, want %v", names, err, want)
 	}
 }

@@ -76,7 +76,8 @@ func newJournalExport() *cobra.Command {
 }
 
 // temporaryPrefix is how the names of files begin that are not whole yet. Neither server reads a file with ~~ in its name.
-// A queue's own name may leave no room for more.
+// A queue's own name may leave no room for more. The original calls a file export~~NUMBER that it writes for a queue
+// called export.
 const temporaryPrefix = "export~~"
 
 // exporter is one export.
