@@ -83,7 +83,7 @@ func newMan() *cobra.Command {
 // writeMan writes the man pages of all commands. The same program writes the same bytes.
 func writeMan(root *cobra.Command, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return cli.Failed("write man pages: %s is not a directory", filepath.Clean(dir))
+		return cli.Failed("write man pages: there is no directory %s", filepath.Clean(dir))
 	}
 	root.DisableAutoGenTag = true
 	root.Short = "durable message-queue server, and its clients"

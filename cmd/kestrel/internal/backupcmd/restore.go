@@ -101,7 +101,10 @@ func restore(from, dir string, check bool, in io.Reader, out, said io.Writer) er
 		return cli.Failed("nothing was restored: %s is in use by %s", dir, cli.Holder(dir))
 	}
 	if err != nil {
-		return cli.Failed("the restore is not complete: %v", err)
+		if _, unmarked := os.Stat(backup.MarkPath(dir)); unmarked == nil {
+			return cli.Failed("the restore is not complete: %v; no server starts on %s now, and the next restore there begins anew", err, dir)
+		}
+		return cli.Failed("nothing was restored: %v", err)
 	}
 	fmt.Fprintf(out, "%s: %s, %s, %s, as of %s\n", cli.OneLine(dir), cli.Counted(r.Queues, "queue"),
 		cli.Counted(r.Items, "item"), cli.Counted(r.Bytes, "byte"), r.Manifest.Began.Format("2006-01-02 15:04:05 MST"))

@@ -52,4 +52,19 @@ func TestBackupUnfinished(t *testing.T) {
 		t.Errorf("a backup into its own data directory = %d, want %d", code, cli.ExitFailed)
 	}
 	clitest.WantText(t, errs, "is in use by this command itself: ")
+	code, _, errs = clitest.RunToEnd(t, "restore", output, "--data-dir", data)
+	if code != cli.ExitFailed {
+		t.Errorf("a restore over other data = %d, want %d", code, cli.ExitFailed)
+	}
+	clitest.WantText(t, errs, "nothing was restored: "+data+" is not empty")
+	if files, err := filepath.Glob(filepath.Join(output, "journal", "*")); err != nil || len(files) == 0 {
+		t.Fatalf("the backup has %v, %v", files, err)
+	} else if err := os.Truncate(files[0], 1); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs = clitest.RunToEnd(t, "restore", output, "--data-dir", data+"-new")
+	if code != cli.ExitFailed {
+		t.Errorf("a restore of a damaged backup = %d, want %d", code, cli.ExitFailed)
+	}
+	clitest.WantText(t, errs, "the restore is not complete: ", "; no server starts on "+data+"-new now, and the next restore there begins anew")
 }
