@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -90,8 +91,8 @@ func Run(ctx context.Context, e *Env, s Scenario) (err error) {
 	r.Format, r.Scenario, r.Started, r.Seed = figures.Format, s.Name(), e.began, e.Seed
 	r.Server.Address, r.Server.Protocol, r.Server.PID = e.Server, e.Protocol.String(), e.PID
 	defer func() {
-		if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
-			err = cause // a signal: what it ended says nothing more
+		if cause := context.Cause(ctx); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)) {
+			err = cause // a signal, for example: what it ended says nothing more
 		} else if err != nil && cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}

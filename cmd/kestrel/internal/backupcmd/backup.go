@@ -12,7 +12,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,15 +127,19 @@ func NewBackup() *cobra.Command {
 			return errors.New("a backup comes over the admin port, and --server is a port of clients: use --admin HOST:PORT")
 		}
 		m.out, m.said = cmd.OutOrStdout(), cmd.ErrOrStderr()
-		return m.run(cmd.Context())
+		ctx := context.Background()
+		if !m.stopped && m.output != "-" { // what reads or writes the disk alone ends as any process does
+			var stop func()
+			ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+			defer context.AfterFunc(ctx, stop)() // a second signal ends the process
+			defer stop()
+		}
+		return m.run(ctx)
 	}
 	return cmd
 }
 
 func (m *maker) run(ctx context.Context) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	switch {
 	case m.output == "":
 		return errors.New("where to? Say --output DIR, or --output - for standard output")

@@ -8,9 +8,11 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
@@ -53,5 +55,28 @@ func TestStall(t *testing.T) {
 		}
 		server.CloseClientConnections()
 		server.Close()
+	}
+}
+
+// TestEndToEndBackupSignal has a signal end a backup that waits for a server. It says so.
+func TestEndToEndBackupSignal(t *testing.T) {
+	asked := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		close(asked)
+		<-r.Context().Done() // the command has gone
+	}))
+	defer server.Close()
+	cmd := clitest.Command(t, "backup", "--output", "backup", "--admin", strings.TrimPrefix(server.URL, "http://"))
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitFailed || !strings.Contains(said.String(), "terminated signal received") {
+		t.Errorf("the backup ends with %d and says %q", code, &said)
 	}
 }

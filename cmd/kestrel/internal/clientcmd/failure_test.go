@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -248,6 +249,26 @@ func TestStatDenied(t *testing.T) {
 				t.Errorf("kestrel %s says %s%s", args, out, said)
 			}
 		}
+	}
+}
+
+// TestPeekFails tests that a peek that a server refuses asks it once, and says what it was about.
+func TestPeekFails(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var asked atomic.Int32
+	addr := rigBy(t, func(request string) string {
+		if strings.HasPrefix(request, "version") {
+			return "VERSION 3.0.0\r\n"
+		}
+		asked.Add(1)
+		return "CLIENT_ERROR not allowed: peek on work\r\n"
+	})
+	root := cli.NewRoot()
+	root.AddCommand(New()...)
+	_, said := clitest.Run(t, root, cli.ExitFailed, "peek", "work", "--server", addr)
+	clitest.WantText(t, said, `peek at "work" on `+addr, "allow of [users.NAME]")
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the server was asked %d times, want once", n)
 	}
 }
 

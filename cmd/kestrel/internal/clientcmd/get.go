@@ -104,7 +104,7 @@ func (g *getFlags) run(s *session, args []string) error {
 			return nil
 		}
 		if err != nil {
-			return wordGet(err)
+			return wordAs("get from", err)
 		}
 		if err := s.pass(b, g.null); err != nil {
 			return err
@@ -156,11 +156,11 @@ func itemView(queue, server string, item client.Item) viewed {
 	return v
 }
 
-// wordGet says "get from" of what is an open to the package.
-func wordGet(err error) error {
+// wordAs says what a command was about, which is an open or a list to the package.
+func wordAs(op string, err error) error {
 	var e *client.Error
 	if errors.As(err, &e) {
-		return &client.Error{Op: "get from", Queue: e.Queue, Server: e.Server, Err: e.Err}
+		return &client.Error{Op: op, Queue: e.Queue, Server: e.Server, Err: e.Err}
 	}
 	return err
 }

@@ -101,7 +101,12 @@ func (p *peekFlags) run(s *session, queue string) error {
 		return s.printItem(found.Item)
 	}
 	// A list does not make a queue that is not there, as a peek does; servers before version 3 have none.
-	if found, err := s.client.Browse(s.ctx, queue, client.BrowseOptions{Limit: 1}); err == nil && len(found) == 0 {
+	found, err := s.client.Browse(s.ctx, queue, client.BrowseOptions{Limit: 1})
+	switch {
+	case len(found) > 0 || errors.Is(err, client.ErrTooOld):
+	case err != nil:
+		return wordAs("peek at", err)
+	default:
 		return s.absent(queue, &client.Error{Op: "peek at", Queue: queue, Err: client.ErrEmpty})
 	}
 	item, err := s.client.Peek(s.ctx, queue)
