@@ -377,6 +377,9 @@ type run struct {
 	broken bool
 }
 
+// unrecord has the journal not name r again.
+func (r *run) unrecord() { r.recorded = runs.State{} }
+
 // inMemory is how many bytes of items spilling the queue would take out of memory.
 func (q *queue) inMemory() int64 {
 	n := q.window.Bytes

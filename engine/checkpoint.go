@@ -10,7 +10,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
-	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
 // checkpointRecords is how many records of a queue's state are made with its shard locked: far less than a millisecond.
@@ -209,7 +208,7 @@ func (e *Engine) forgo(q *queue, spent []*run) (free []*run, end LSN) {
 			for _, ids := range r.recorded.IDs().Minus(q.thinnedFrom(r)) {
 				wanted = wanted.Add(ids)
 			}
-			r.recorded = runs.State{} // no checkpoint may name it behind what is recorded now
+			r.unrecord() // no checkpoint may name it behind what is recorded now
 		}
 		sh.mu.Unlock()
 		e.pause()

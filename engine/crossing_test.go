@@ -277,9 +277,9 @@ func putDelayed(t *testing.T, e *Engine, data string) {
 	}
 }
 
-// TestCheckpointBesideReload has a queue leave the journal between two pieces of a checkpoint. The checkpoint goes on
-// between two pieces of a reload that has the queue enter it again. One of its runs is spent, and its file is still there.
-// The checkpoint must not name that run, nor another one before the reload says what is gone of that.
+// TestCheckpointBesideReload has a queue leave the journal between two pieces of a checkpoint. That goes on between two
+// pieces of a reload that has the queue enter it again. One of its runs is spent, and its file is still there. The
+// checkpoint must not name that run, nor another one before the reload says what is gone of it.
 func TestCheckpointBesideReload(t *testing.T) {
 	m := newMarking(t, segmenttest.New())
 	m.put(200)

@@ -136,8 +136,8 @@ func TestMarksBesideReclaim(t *testing.T) {
 	}
 }
 
-// TestMarksBesideEntering has a checkpoint write what is gone to a file. A reload that has the queue enter the journal is
-// still writing its own, of what was gone before. What was removed between the two must stay away.
+// TestMarksBesideEntering has a reload that has a queue enter the journal write what is gone to a file. Meanwhile a
+// checkpoint writes another one, of what is gone by then. What was removed between the two must stay away.
 func TestMarksBesideEntering(t *testing.T) {
 	fsys := &hookFS{FS: segmenttest.New()}
 	m := &marking{t, openQuiet(t, markOptions(fsys)), fsys.FS}
@@ -176,5 +176,44 @@ func TestMarksBesideEntering(t *testing.T) {
 	again := newMarking(t, m.fsys.Kill())
 	if got := drain(t, again.Engine, "q"); !slices.Equal(got, want) {
 		t.Errorf("after a kill %d items come, want %d", len(got), len(want))
+	}
+}
+
+// TestThinBesideRead has a run be written again while all of its queue is read, and then goes back to the disk. What the
+// queue holds is counted once.
+func TestThinBesideRead(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	o := markOptions(fsys)
+	o.Settings.Default.MaxMemorySize = 1 << 20
+	m := &marking{t, openQuiet(t, o), fsys.FS}
+	var q *queue
+	spill := func() {
+		q.shard.mu.Lock()
+		m.spillAll(q, true)
+		q.shard.mu.Unlock()
+	}
+	for first := 0; first < 200; first += 50 {
+		putMany(m, m.Engine, "q", first, 50)
+		q = m.queue()
+		spill()
+		awaitRuns(m.Engine)
+		m.spool.endRun(q)
+	}
+	spill()
+	awaitRuns(m.Engine)
+	m.removeEvery(1, 110, 140)
+	written := false
+	fsys.write = func(call func() error) error {
+		if !q.backlog.thin && q.backlog.thinFrom > 0 {
+			fsys.write, written = nil, true
+			mustGet(t, m.Engine, "q")
+			spill()
+		}
+		return call()
+	}
+	m.spool.tend()
+	awaitRuns(m.Engine)
+	if s, _ := m.QueueStats(Now(), []byte("q")); !written || s.Bytes != 30*s.Items {
+		t.Errorf("written again: %t, %d items have %d bytes", written, s.Items, s.Bytes)
 	}
 }

@@ -551,13 +551,15 @@ func (s *spool) writeThinned(job *thinJob, reader *runs.Reader) (fresh *run, err
 }
 
 // replaceThinned puts fresh, which is nil if nothing lives, in the place of the run of a job, and reports whether it
-// could. The caller holds recordMu.
+// could. It does not if somebody has seen meanwhile how large something is that is left out, and has counted that. The
+// caller holds recordMu.
 func (s *spool) replaceThinned(job *thinJob, fresh *run) bool {
 	q, b, r := job.q, job.b, job.run
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	i := slices.Index(b.runs, r)
-	if q.backlog != b || b.epoch != job.epoch || i < 0 || !q.mayThin(r) {
+	job.unsized.RemoveAll(&b.unsized)
+	if q.backlog != b || b.epoch != job.epoch || i < 0 || !q.mayThin(r) || !job.unsized.IsEmpty() {
 		return false
 	}
 	if fresh == nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
-	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
 // Reload replaces the settings, which it keeps. Queues that exist take on their new options at once, for the items they
@@ -237,7 +236,7 @@ func (e *Engine) beginEntering(q *queue) {
 	q.window.From(&q.shard.pool, q.writtenTo+1, enter)
 	if b := q.backlog; b != nil {
 		for _, r := range b.spent {
-			r.recorded = runs.State{} // open reads in it are recorded apart
+			r.unrecord() // open reads in it are recorded apart
 		}
 		for _, r := range b.runs {
 			r.recorded = r.written

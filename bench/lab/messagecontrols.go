@@ -59,7 +59,7 @@ func messageControls() []control {
 		{breaks: "a checkpoint leaves the marks file out", edits: replaced("engine/checkpoint.go",
 			"m != nil && !t.yield(t.e.recordMarksAgain(t.q, m)) {", "m != nil && false {"), test: "./engine TestMarks"},
 		{breaks: "a checkpoint names a run that is about to go", edits: replaced("engine/checkpoint.go",
-			"			r.recorded = runs.State{} //", "			_ = runs.State{} //"), test: "./engine TestMarksBesideReclaim"},
+			"			r.unrecord() // no", "			// no"), test: "./engine TestMarksBesideReclaim"},
 		{breaks: "a marks file replaces one that has more", edits: replaced(marksFile,
 			"b.marks != t.file || ", ""), test: "./engine TestMarksBesideEntering"},
 		{breaks: "what is to be read back is asked for once only", edits: replaced("engine/hide.go",

@@ -121,23 +121,6 @@ func (j *Journal) Failure() error {
 // Failing reports whether the last write or sync failed.
 func (j *Journal) Failing() bool { return j.failure.Load() != nil }
 
-// SyncWithin asks for a sync of what has been appended within d, which is above 0, from now.
-func (j *Journal) SyncWithin(d time.Duration) { j.syncBy(int64(time.Since(j.epoch) + d)) }
-
-// syncBy asks for a sync by a time, in ns since epoch; zero asks for none.
-func (j *Journal) syncBy(at int64) {
-	for {
-		due := j.dueAt.Load()
-		if at == 0 || due != 0 && due <= at {
-			return
-		}
-		if j.dueAt.CompareAndSwap(due, at) {
-			signal(j.due)
-			return
-		}
-	}
-}
-
 // Sync makes every record appended so far durable, unless those up to upTo are already. An error wraps
 // ErrFailed or is ErrClosed.
 func (j *Journal) Sync(upTo LSN) error {
@@ -174,6 +157,20 @@ func (j *Journal) Sync(upTo LSN) error {
 		return nil
 	}
 	return err
+}
+
+// syncBy asks for a sync by a time, in ns since epoch; zero asks for none.
+func (j *Journal) syncBy(at int64) {
+	for {
+		due := j.dueAt.Load()
+		if at == 0 || due != 0 && due <= at {
+			return
+		}
+		if j.dueAt.CompareAndSwap(due, at) {
+			signal(j.due)
+			return
+		}
+	}
 }
 
 // WriteOut has the disk take what has been appended, a little at a time, before a sync that nobody

@@ -2,6 +2,9 @@ package journal
 
 import "time"
 
+// SyncWithin asks for a sync of what has been appended within d, which is above 0, from now.
+func (j *Journal) SyncWithin(d time.Duration) { j.syncBy(int64(time.Since(j.epoch) + d)) }
+
 // syncDue makes durable what waits for a periodic sync. It forgets first what is due, even if
 // another sync has covered that meanwhile. While something overdue is noted, no write asks for the
 // next sync. Callers that relied on it had appended before.
