@@ -88,16 +88,13 @@ func (sh *shell) script() error {
 
 // converse runs the lines that somebody types.
 func (sh *shell) converse(in *os.File) error {
-	screen := struct {
-		io.Reader
-		io.Writer
-	}{in, sh.cmd.OutOrStdout()}
+	screen := shellScreen{in, sh.cmd.OutOrStdout(), make(chan struct{}, 1)}
 	t := term.NewTerminal(screen, prompt)
 	t.AutoCompleteCallback = complete
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) // SIGINT ends a command, and not the shell
 	defer stop()
 	for {
-		line, err := sh.readLine(ctx, in, t)
+		line, err := sh.readLine(ctx, in, t, screen.written)
 		if err == io.EOF {
 			return nil
 		}
@@ -112,8 +109,25 @@ func (sh *shell) converse(in *os.File) error {
 	}
 }
 
+// shellScreen is what a shell reads and writes. It says on written, which has room for one, that something was written.
+type shellScreen struct {
+	io.Reader
+	io.Writer
+	written chan struct{}
+}
+
+// Write implements io.Writer.
+func (s shellScreen) Write(p []byte) (int, error) {
+	n, err := s.Writer.Write(p)
+	select {
+	case s.written <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
 // readLine reads a line in raw mode, which commands do not run in. It is the last if ctx ends meanwhile.
-func (sh *shell) readLine(ctx context.Context, in *os.File, t *term.Terminal) (string, error) {
+func (sh *shell) readLine(ctx context.Context, in *os.File, t *term.Terminal, written chan struct{}) (string, error) {
 	fd := int(in.Fd())
 	before, err := term.MakeRaw(fd)
 	if err != nil {
@@ -127,6 +141,10 @@ func (sh *shell) readLine(ctx context.Context, in *os.File, t *term.Terminal) (s
 		line string
 		err  error
 	}
+	select {
+	case <-written: // by the line before
+	default:
+	}
 	read := make(chan outcome, 1)
 	go func() {
 		line, err := t.ReadLine()
@@ -136,6 +154,7 @@ func (sh *shell) readLine(ctx context.Context, in *os.File, t *term.Terminal) (s
 	case o := <-read:
 		return o.line, o.err
 	case <-ctx.Done():
+		<-written // the prompt, behind which this must come
 		fmt.Fprint(sh.cmd.OutOrStdout(), "\r\n")
 		return "", context.Cause(ctx)
 	}
