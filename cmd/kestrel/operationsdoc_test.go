@@ -19,8 +19,12 @@ const operationsFile = "../../docs/OPERATIONS.md"
 func TestLogLines(t *testing.T) {
 	said := make(map[string]string)   // levels by message
 	consts := make(map[string]string) // texts by name
-	for _, dir := range []string{"../../engine", "../../engine/internal/journal", "../../segment", "../../netloop", "../../netloop/admin", "../../netloop/certs",
-		"../../client/discovery", "internal/journalcmd", "."} {
+	rooms, err := filepath.Glob("../../engine/internal/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range append(rooms, "../../engine", "../../segment", "../../netloop", "../../netloop/admin", "../../netloop/certs",
+		"../../client/discovery", "internal/journalcmd", ".") {
 		logMessages(t, dir, consts, said)
 	}
 	doc, err := os.ReadFile(operationsFile)
