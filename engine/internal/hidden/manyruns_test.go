@@ -73,3 +73,13 @@ func TestSoonestOfManyRuns(t *testing.T) {
 		t.Error("runs are used up, although something lives in each")
 	}
 }
+
+// TestDropBesideDrop drops runs in pieces, and others between two pieces. The walk has passed more then than there are.
+func TestDropBesideDrop(t *testing.T) {
+	s := manyRuns(10)
+	at := s.DropSome(0, 8, (*Run).IsUsed)
+	s.DropIf(func(r *Run) bool { return !r.Contains(10) })
+	if at = s.DropSome(at, 8, (*Run).IsUsed); at != 1 || len(s.Runs()) != 1 {
+		t.Errorf("the walk goes on at %d of %d runs, want 1 of 1", at, len(s.Runs()))
+	}
+}

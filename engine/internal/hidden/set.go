@@ -113,12 +113,13 @@ func (s *Set) Drop(r *Run) { s.DropIf(func(o *Run) bool { return o == r }) }
 func (s *Set) DropIf(gone func(*Run) bool) { s.DropSome(0, len(s.runs), gone) }
 
 // DropSome is DropIf of n runs, those from one place in their list on. It returns where to go on. What was there then is
-// done when that is the end of the list. The first call of a walk is for place 0.
+// done when that is the end of the list. The first call of a walk is for place 0. If runs are dropped between two calls,
+// the walk may miss others; Used says so.
 func (s *Set) DropSome(at, n int, gone func(*Run) bool) (next int) {
 	s.used = s.used && at > 0
-	end := min(at+n, len(s.runs))
-	next = at
-	for _, r := range s.runs[at:end] {
+	next = min(at, len(s.runs)) // others may have been dropped since
+	end := min(next+n, len(s.runs))
+	for _, r := range s.runs[next:end] {
 		if gone(r) {
 			s.forget(r)
 			continue
