@@ -208,10 +208,12 @@ func (s *spool) dropJob(job *hideJob) {
 	job.q.aside.hidden.Drop(job.run)
 }
 
-// unload drops the items of a run that was just written from memory, in pieces.
+// unload drops the items of a run that was just written from memory, in pieces. Nobody reads a frame back meanwhile, and
+// sees that an item is in memory which leaves it before the frame is passed.
 func (s *spool) unload(job *hideJob) {
 	q, h := job.q, &job.q.aside.hidden
 	for ids := range s.hideBatch.IDs(hidePiece) {
+		s.readMu.Lock()
 		q.shard.mu.Lock()
 		soon := s.e.precise.Now() + s.e.readBack
 		for _, id := range ids {
@@ -231,6 +233,7 @@ func (s *spool) unload(job *hideJob) {
 		h.Account(job.run)
 		s.e.setAlarm(q)
 		q.shard.mu.Unlock()
+		s.readMu.Unlock()
 	}
 }
 

@@ -226,3 +226,30 @@ func TestReadBackBehindFlush(t *testing.T) {
 		t.Errorf("behind the flush a fetch got %v", err)
 	}
 }
+
+// TestUnloadBesideRead tests that items leave memory for a run while nobody reads frames back. Who reads one passes the
+// items that are in memory, and nobody comes for them again.
+func TestUnloadBesideRead(t *testing.T) {
+	h := newHiding(t, segmenttest.New())
+	h.putMany(2*hidePiece+10, time.Hour)
+	s := h.spool
+	job, _ := s.beginHide(h.queue(), func(*hideJob) bool { return true })
+	for s.gather(job) {
+	}
+	if err := s.writeHidden(job); err != nil {
+		t.Fatal(err)
+	}
+	pieces := 0
+	h.precise = func() (Time, time.Duration) {
+		if pieces++; s.readMu.TryLock() {
+			s.readMu.Unlock()
+			t.Error("items leave memory, and a frame with them may be read")
+		}
+		return h.now, 0
+	}
+	s.unload(job)
+	s.endBatch()
+	if h.disk() != 2*hidePiece+10 || pieces < 3 {
+		t.Errorf("%d items are on disk alone, in %d pieces", h.disk(), pieces)
+	}
+}
