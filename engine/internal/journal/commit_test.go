@@ -497,7 +497,9 @@ func TestPeriodicSyncBesideFailure(t *testing.T) {
 			t.Fatalf("Sync = %v", err)
 		}
 		synctest.Wait()
+		j.writeMu.Lock() // as who looks at it has
 		g.err = nil
+		j.writeMu.Unlock()
 		<-time.After(retrySync)
 		synctest.Wait()
 		if !j.Committed(Ticket{Synced: end}) {
