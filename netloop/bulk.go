@@ -54,6 +54,9 @@ func (b *bulk) limit(began time.Time) int {
 // serve calls read for those that wait longest, until limit is reached or the turn has no time for
 // more. read returns how many bytes it has moved. serve skips a connection that has gone.
 func (b *bulk) serve(limit int, turn share, read func(*conn) int) {
+	if len(b.conns) == 0 {
+		return
+	}
 	done := 0
 	for moved := 0; done < len(b.conns) && moved < limit && !turn.spent(); done++ {
 		c := b.conns[done]

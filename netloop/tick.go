@@ -38,7 +38,8 @@ func (l *loop) wrapUp() {
 		}
 		l.copyCounters()
 		l.commit()
-		l.latencies.measure(l.began, l.watchdog.end("sending replies", nil))
+		l.watchdog.end("sending replies", nil)
+		l.latencies.measure(l.began, l.watchdog.time())
 		l.ledger.report()
 		l.awake.Store(false)
 		// Goroutines that posted or asked before awake went false have not woken the loop.
@@ -108,9 +109,11 @@ func (l *loop) commit() {
 
 // syncNow syncs the journal up to t on the loop's goroutine.
 func (l *loop) syncNow(t engine.Ticket) error {
-	began := l.watchdog.end("commit", nil)
+	l.watchdog.end("commit", nil)
+	began := l.watchdog.at
 	err := l.engine.Commit(t)
-	l.server.inline.took(l.watchdog.end("sync", nil).Sub(began))
+	l.watchdog.end("sync", nil)
+	l.server.inline.took(l.watchdog.at - began)
 	return err
 }
 

@@ -35,7 +35,7 @@ type watchdog struct {
 	queue   []byte // its queue; aliases the request
 	longest part   // of this turn
 	sampled threadDelay
-	since   time.Time // of sampled
+	since   time.Time // when the turn of sampled began
 
 	unlogged int64 // long turns since the last that this loop logged
 }
@@ -73,16 +73,18 @@ func (w *watchdog) start(began time.Time) {
 // change until the part has ended.
 func (w *watchdog) request(what string, queue []byte) { w.doing, w.queue = what, queue }
 
-// end ends a part of the turn, that of session s, or of nobody if s is nil, and returns the time. The
-// part is named after the request that was run last, or else what.
-func (w *watchdog) end(what string, s *session) time.Time {
+// end ends a part of the turn, that of session s, or of nobody if s is nil. The part is named after the request that was
+// run last, or else what.
+func (w *watchdog) end(what string, s *session) {
 	at := w.elapsed(w.began)
 	if took := at - w.at; took >= longPart && took > w.longest.took {
 		w.note(took, what, s)
 	}
 	w.at, w.doing, w.queue = at, "", nil
-	return w.began.Add(at)
 }
+
+// time is when the part measured last ended.
+func (w *watchdog) time() time.Time { return w.began.Add(w.at) }
 
 // inPart is how long the part at hand has taken so far.
 func (w *watchdog) inPart() time.Duration { return w.elapsed(w.began) - w.at }
@@ -103,10 +105,10 @@ func (w *watchdog) finish(c *Counters) (long bool) {
 		return false
 	}
 	w.running = false
-	took, now := w.at, w.began.Add(w.at)
+	took := w.at
 	if took < longTurn {
-		if now.Sub(w.since) >= delayInterval {
-			w.sampled, w.since = w.delay(ownThread), now
+		if w.began.Sub(w.since) >= delayInterval {
+			w.sampled, w.since = w.delay(ownThread), w.began
 		}
 		if w.longest.took > 0 {
 			w.longest = part{}
@@ -119,13 +121,13 @@ func (w *watchdog) finish(c *Counters) (long bool) {
 		before = w.delay(w.sampled.thread)
 	}
 	waited := min(before.since(w.sampled), took)
-	w.sampled, w.since = delay, now
+	w.sampled, w.since = delay, w.began
 	c.LongTurns++
 	if us := took.Microseconds(); us > c.LongestTurn {
 		c.LongestTurn, c.LongestTurnPart = us, w.longest.name()
 	}
 	c.LongestTurnWork = max(c.LongestTurnWork, (took - waited).Microseconds())
-	w.report(took, waited, now)
+	w.report(took, waited, w.time())
 	w.longest = part{}
 	return true
 }
