@@ -7,7 +7,7 @@ func rightsControls() []control {
 	uncounted := replaced("netloop/memcache.go", "	if s.id.user != nil && (!joins || s.id.usage != nil) &&", "	if s.id.user != nil && !joins &&")
 	skipped := replaced("netloop/memcache.go", "	if s.id.user != nil && err == nil && s.memcacheDenied(req, n) {",
 		"	if s.id.user != nil && err == nil && req.Op != memcache.OpDelete && s.memcacheDenied(req, n) {")
-	job := replaced("netloop/thrift.go", "		if err := put.denied(req.Queue); err != nil {", "		if put == nil {")
+	job := replaced("netloop/largeput.go", "	return p.may.denied()", "	return nil")
 	folded := replaced("access/right.go", "		case p < len(pattern) && pattern[p] == name[n]:",
 		"		case p < len(pattern) && pattern[p]|0x20 == name[n]|0x20:")
 	flushAll := replaced("netloop/memcacheuser.go", "	memcache.OpFlushAll:        {access.Manage, everywhere},",
