@@ -7,6 +7,8 @@
 //	image         the bytes of an item, the same in memory, in the journal and in runs
 //	queue         a named FIFO of items
 //	fanout child  a queue whose name begins with its parent's and a +; it gets each put to the parent
+//	alias         a name that hands on what is put to it, to its destinations: queues, or other aliases. Nobody
+//	              fetches from it. In the journal a Destination is a queue, and the id that an item has in it
 //	shard         some of the queues, under one lock
 //	chunk         a piece of memory with the images of consecutive items of one queue
 //	window        the items of a queue that are in memory, oldest first, in chunks

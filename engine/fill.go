@@ -8,6 +8,25 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
+// fill reads the next frames of q's backlog into its window, as many as have room there. It reads at least one item if
+// the window is empty. Before that it does what others have left to the reading side: freeHead and unhide.
+func (s *spool) fill(q *queue) {
+	if s.freeHead(q) {
+		s.fills.Add(q) // others have their turn first
+		return
+	}
+	s.unhide(q)
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	q.shard.mu.Lock()
+	if q.backlog != nil {
+		q.backlog.queuedFill = false
+	}
+	q.shard.mu.Unlock()
+	for s.fillFrame(q) {
+	}
+}
+
 // freeHead removes expired items from the head of q, if a fetch has left that to it, and reports whether
 // there are more. When there are none it serves the waiters. It also goes on with what q owes, see settleOn, and with
 // moves of q that others have left.
@@ -36,25 +55,6 @@ func (e *Engine) settleOn(q *queue, now Time) (more bool) {
 		e.serveWaiters(q, now)
 	}
 	return q.settling
-}
-
-// fill reads the next frames of q's backlog into its window, as many as have room there. It reads at least one item if
-// the window is empty. Before that it does what others have left to the reading side: freeHead and unhide.
-func (s *spool) fill(q *queue) {
-	if s.freeHead(q) {
-		s.fills.Add(q) // others have their turn first
-		return
-	}
-	s.unhide(q)
-	s.readMu.Lock()
-	defer s.readMu.Unlock()
-	q.shard.mu.Lock()
-	if q.backlog != nil {
-		q.backlog.queuedFill = false
-	}
-	q.shard.mu.Unlock()
-	for s.fillFrame(q) {
-	}
 }
 
 // bring has what is next behind q's window, which is empty, come into it: read from the disk, or taken back before it

@@ -283,7 +283,7 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 }
 
 // Everything that a queue takes in comes through addTo, or through add. That is what clients put, with the copies of
-// fanout children, what expires from another queue, and what Restore brings.
+// fanout children, what expires from another queue, and what Restore (offline.go) brings.
 
 // add adds p to the queues in sh.targets, as added at that time. It adds to s what the caller must wait for. One record
 // of the journal holds p for all the queues. If the item expired from another queue, and the journal has it there, from
