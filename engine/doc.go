@@ -78,11 +78,13 @@
 //
 // The order, outer first; nobody needs to take them all:
 //
+//	Engine.reloadMu, Journal.prepareMu       one Reload, or one Prepare; taken with no other lock held
+//	Engine.backing                           segments are dropped; no shard or log is locked before it
 //	spool.hideMu, writeMu, recordMu, readMu  one goroutine hides, writes, records, or reads runs; held during I/O
 //	Journal.syncMu, writeMu                  one goroutine syncs, or writes, the journal; held during I/O, and
 //	                                         never taken with a shard locked
 //	shard.mu                                 the queues of a shard; memory work only
-//	Journal.mu, spool.mu, those of worklist  the journal's buffer, the spool's lists; memory work only
+//	Journal.mu, spool.mu, those of packages  the journal's buffer, the spool's lists, the alarm; memory work only
 //	Engine.metersMu                          last
 //
 // Nobody holds two shards at once: work that crosses shards is done one shard after the other, behind the operation
