@@ -457,3 +457,24 @@ type closing chan struct{}
 
 // WaitEnded implements Notifier.
 func (c closing) WaitEnded(*Waiter) { close(c) }
+
+// TestReceiptsAreNew tests that no two leases have the same receipt: with that of a lease that has ended, a client would
+// end the lease of another one.
+func TestReceiptsAreNew(t *testing.T) {
+	e, _ := newQuiet(t)
+	given := make(map[uint64]bool)
+	for range 100 {
+		mustPut(t, e, "q", "item")
+		_, about, err := leaseNext(e, "q", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given[about.Receipt] {
+			t.Fatalf("receipt %d is given again", about.Receipt)
+		}
+		given[about.Receipt] = true
+		if _, err := e.ConfirmLease(Now(), []byte("q"), about.Receipt); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
