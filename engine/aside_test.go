@@ -458,7 +458,7 @@ type closing chan struct{}
 // WaitEnded implements Notifier.
 func (c closing) WaitEnded(*Waiter) { close(c) }
 
-// TestReceiptsAreNew tests that no two leases have the same receipt: with that of a lease that has ended, a client would
+// TestReceiptsAreNew tests that no two leases have the same receipt. With that of a lease that has ended, a client would
 // end the lease of another one.
 func TestReceiptsAreNew(t *testing.T) {
 	e, _ := newQuiet(t)
