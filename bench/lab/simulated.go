@@ -33,7 +33,7 @@ var notJudged = map[string]string{
 	"a released item counts as delivered": "Its ledger allows for a range of counts; ./engine TestQueueModel knows each.",
 	"what is due stays hidden":            "Its clients wait for ever then, and no law says why; ./engine TestQueueModel does.",
 	"the file of a hidden run goes before the journal says that nothing lives in it": "It meets such a moment too rarely; ./engine TestSpentGoesBehindRecord makes it.",
-	"the file of a hidden run goes before what lives in it is written again":         "It meets such a moment too rarely; ./engine TestHiddenCrash stops at every call.",
+	"the file of a hidden run goes before what lives in it is written again":         "It meets such a moment too rarely; ./engine TestHideAgainRecordsFirst makes it.",
 
 	"the file of a hidden run is spent before the journal names the next": "It meets such a moment too rarely; ./engine " +
 		"TestHideAgainRecordsFirst makes it.",
