@@ -17,7 +17,8 @@ type alarm struct {
 // set makes the alarm ring at the time given; zero makes it silent. An alarm that is set for
 // earlier stays: it rings in vain once, which costs less than setting a timer for every wait.
 func (a *alarm) set(at, now moment) {
-	if a.rang.Swap(false) {
+	if a.rang.Load() {
+		a.rang.Store(false)
 		a.at = 0
 	}
 	if at == 0 || a.at != 0 && a.at <= at {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/kestrelmq/kestrel/netloop/sealed"
@@ -30,7 +31,8 @@ type driver struct {
 	todo    []func()    // taken from tasks
 
 	mu    sync.Mutex
-	tasks []func() // for the loop's goroutine, in order; guarded by mu
+	tasks []func()    // for the loop's goroutine, in order; guarded by mu
+	asked atomic.Bool // tasks has something; changed under mu
 }
 
 var _ turns = (*driver)(nil)
@@ -83,6 +85,9 @@ func (d *driver) readLater(c *conn) {
 
 // readLate reads from the late connections, as far as the turn has time for them.
 func (d *driver) readLate() {
+	if len(d.late) == 0 {
+		return
+	}
 	done := 0
 	for ; done < len(d.late) && !d.share.spent(); done++ {
 		c := d.late[done]
@@ -144,6 +149,7 @@ func (d *driver) syncsInline() bool {
 func (d *driver) do(f func()) {
 	d.mu.Lock()
 	d.tasks = append(d.tasks, f)
+	d.asked.Store(true)
 	d.mu.Unlock()
 	d.poller.ring()
 }
@@ -164,10 +170,14 @@ func (d *driver) runTasks() {
 }
 
 func (d *driver) takeTasks() []func() {
+	if !d.asked.Load() {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tasks := d.tasks
 	d.tasks = nil
+	d.asked.Store(false)
 	return tasks
 }
 

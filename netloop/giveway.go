@@ -115,6 +115,7 @@ func (l *loop) giveWayIfAsked() {
 	}
 	if v := l.largest(int(request), int(class)); v != nil {
 		v.giveWay()
+		l.watchdog.end("end of a session", v)
 	}
 	l.server.promised.Add(-leastOf(class))
 	l.bySize.asked.Store(0)

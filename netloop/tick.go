@@ -13,6 +13,10 @@ const maxWrite = 1 << 20
 // maxEnds is how many sessions one round of a turn ends. The next turn ends more.
 const maxEnds = 64
 
+// fewReplies is to how many sessions a turn sends replies in the part of its commit. That many take no time worth a look
+// at the clock.
+const fewReplies = 4
+
 // tick ends a turn. It goes on with stalled sessions, and then wraps up.
 func (l *loop) tick() {
 	l.goOn()
@@ -38,7 +42,6 @@ func (l *loop) wrapUp() {
 		}
 		l.copyCounters()
 		l.commit()
-		l.watchdog.end("sending replies", nil)
 		l.latencies.measure(l.began, l.watchdog.time())
 		l.ledger.report()
 		l.awake.Store(false)
@@ -69,7 +72,6 @@ func (l *loop) commit() {
 		}
 	}
 	var failed *failure
-	l.watchdog.end("ends of sessions", nil)
 	written := engine.Ticket{Written: t.Written}
 	long := l.engine.Unwritten(written) > maxWrite
 	if long {
@@ -84,8 +86,13 @@ func (l *loop) commit() {
 			failed = &failure{t, err}
 		}
 	}
+	part := "sending replies"
 	if t != (engine.Ticket{}) {
-		l.watchdog.end("commit", nil)
+		if len(l.dirty) > fewReplies {
+			l.watchdog.end("commit", nil)
+		} else {
+			part = "commit"
+		}
 	}
 	if failed != nil {
 		l.latencies.forget()
@@ -105,6 +112,7 @@ func (l *loop) commit() {
 	}
 	clear(dirty)
 	l.cleaned = dirty
+	l.watchdog.end(part, nil)
 }
 
 // syncNow syncs the journal up to t on the loop's goroutine.
@@ -292,6 +300,7 @@ func (l *loop) quitIdle() {
 			return
 		}
 		s.quit()
+		l.watchdog.end("end of a session", s)
 		ended++
 	}
 }
@@ -310,5 +319,6 @@ func (l *loop) endIdle() {
 		}
 		l.touch(s)
 		s.quit()
+		l.watchdog.end("end of a session", s)
 	}
 }

@@ -17,8 +17,8 @@ const (
 )
 
 // watchdog measures the turns of one loop, and names the part of a turn that took longest. Parts are the requests of
-// one session, the commit, the replies, news from other goroutines, a deadline, a task, and the end of a session. Its
-// owner is the loop.
+// one session, the commit, the replies, news from other goroutines, a deadline, a task, and the end of a session. A few
+// replies count with the commit. Its owner is the loop.
 //
 // It reads the clock once for each part, and asks the kernel only now and then, and after a long turn. A loop that had
 // to wait for a processor has not worked, and the log says which it was.
@@ -73,8 +73,8 @@ func (w *watchdog) start(began time.Time) {
 // change until the part has ended.
 func (w *watchdog) request(what string, queue []byte) { w.doing, w.queue = what, queue }
 
-// end ends a part of the turn, that of session s, or of nobody if s is nil. The part is named after the request that was
-// run last, or else what.
+// end ends a part of the turn, that of session s, or of nobody if s is nil. A session's part is named after the request
+// that it ran last. If it ran none, or is nobody's, it is named what.
 func (w *watchdog) end(what string, s *session) {
 	at := w.elapsed(w.began)
 	if took := at - w.at; took >= longPart && took > w.longest.took {
@@ -92,11 +92,11 @@ func (w *watchdog) inPart() time.Duration { return w.elapsed(w.began) - w.at }
 // note keeps a part that took longer than those before.
 func (w *watchdog) note(took time.Duration, what string, s *session) {
 	p := &w.longest
-	p.took, p.what, p.session = took, what, s
-	if w.doing != "" {
+	p.took, p.what, p.session, p.named = took, what, s, 0
+	if s != nil && w.doing != "" {
 		p.what = w.doing
+		p.named = copy(p.queue[:], w.queue)
 	}
-	p.named = copy(p.queue[:], w.queue)
 }
 
 // finish ends the turn. It counts a long one, and returns whether it was one.
