@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"syscall"
 	"time"
 
@@ -29,7 +28,6 @@ func (j *Journal) Write(upTo LSN) error {
 		return err
 	}
 	j.writing.Store(uint64(upTo))
-	defer j.writing.Store(0)
 	if len(j.pending) > 0 {
 		// If a write has failed, what has gathered since gathers on: a buffer for each caller would take memory.
 		if err := j.writePending(upTo); err != nil || j.written.Load() >= uint64(upTo) {
@@ -40,15 +38,13 @@ func (j *Journal) Write(upTo LSN) error {
 	return j.writePending(upTo)
 }
 
-// takeBuffers moves what has gathered to pending and returns the LSN behind it. The caller holds
-// writeMu.
+// takeBuffers moves what has gathered to pending, which is empty, and returns the LSN behind it. The caller
+// holds writeMu.
 func (j *Journal) takeBuffers() LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.endFrame()
-	j.pending = append(j.pending, j.ended...)
-	clear(j.ended)
-	j.ended = j.ended[:0]
+	j.pending, j.ended = j.ended, j.pending
 	return j.end
 }
 
@@ -82,10 +78,12 @@ func (j *Journal) writePending(upTo LSN) (err error) {
 		j.written.Store(uint64(f.end))
 		j.recycle(j.log, grown)
 	}
-	if j.pending = slices.Delete(j.pending, 0, done); err != nil {
+	left := copy(j.pending, j.pending[done:])
+	clear(j.pending[left:])
+	if j.pending = j.pending[:left]; err != nil {
 		return j.failed(err)
 	}
-	if len(j.pending) == 0 {
+	if left == 0 && j.written.Load() != uint64(j.taken) {
 		j.written.Store(uint64(j.taken))
 	}
 	if j.Failing() {

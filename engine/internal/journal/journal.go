@@ -75,7 +75,7 @@ type Journal struct {
 	to  Committer // what takes the batches of log
 
 	written atomic.Uint64 // LSN up to which the log has taken the records; changed under writeMu
-	writing atomic.Uint64 // LSN up to which the holder of writeMu is to write, 0 for none
+	writing atomic.Uint64 // LSN up to which the holder of writeMu is to write, or the last one was to; see Unwritten
 	synced  atomic.Uint64 // LSN up to which they are durable; changed under syncMu
 	segment atomic.Uint64 // number of the segment written last: no later record is before it
 	full    atomic.Bool   // the disk has no room for another segment
