@@ -48,11 +48,14 @@ func (d *driver) run() {
 // connection moves much, or the turn has no time left: then a list has it. The descriptor may belong to another
 // connection by now, or to none: then a read finds nothing.
 func (d *driver) happened(fd int, ended bool) {
-	if fd >= len(d.conns) || d.conns[fd] == nil {
+	if fd >= len(d.conns) {
+		return
+	}
+	c := d.conns[fd]
+	if c == nil {
 		return
 	}
 	d.begin()
-	c := d.conns[fd]
 	if ended {
 		c.ended = true
 	}
@@ -71,7 +74,7 @@ func (d *driver) happened(fd int, ended bool) {
 
 // readLight reads from a connection that is not in the bulk.
 func (d *driver) readLight(c *conn) {
-	d.bulk.lastLight, d.light = d.began, true
+	d.light = true
 	d.readable(c)
 }
 
@@ -107,6 +110,9 @@ func (d *driver) serveBulk() (waits bool) {
 	d.begin()
 	d.readLate()
 	d.endPaces()
+	if d.light {
+		d.bulk.lastLight = d.began
+	}
 	limit := d.bulk.limit(d.began)
 	switch {
 	case d.syncsInline():

@@ -91,6 +91,9 @@ func (s *session) countOutput() {
 		n += s.burrow.gathering
 		room += s.burrow.gathering
 	}
+	if n == s.owed && room-n == s.spare {
+		return
+	}
 	l := &s.loop.ledger
 	l.add(room - n - s.spare)
 	l.owe(n - s.owed)

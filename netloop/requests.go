@@ -43,7 +43,6 @@ func (s *session) resume() {
 // handle runs the requests in in, as far as the session's state allows, and returns how many bytes they took.
 func (s *session) handle(in []byte) int {
 	s.takeOutput()
-	s.loop.dropGathered() // of a session that a fault has closed
 	used := 0
 	for s.state == idle && used < len(in) {
 		if s.skip > 0 {

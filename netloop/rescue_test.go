@@ -9,8 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// faultyProtocol has faults: in the requests FAULT and JOB, and in the end of a wait for a queue named
-// faulty.
+// faultyProtocol has faults: in the requests FAULT, LOST and JOB, and in the end of a wait for a queue named
+// faulty. LOST leaves what is gathered.
 type faultyProtocol struct{ memcacheProtocol }
 
 func (p faultyProtocol) next(s *session, in []byte) int {
@@ -18,6 +18,8 @@ func (p faultyProtocol) next(s *session, in []byte) int {
 	case bytes.HasPrefix(in, []byte("fault\r\n")):
 		s.putGathered()
 		s.out = append(s.out, "half of a rep"...)
+		panic("fault of the test")
+	case bytes.HasPrefix(in, []byte("lost\r\n")):
 		panic("fault of the test")
 	case bytes.HasPrefix(in, []byte("job\r\n")):
 		s.putGathered()
@@ -92,6 +94,22 @@ func TestFaultCostsOneSession(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFaultDropsGathered tests that a put that a fault has kept from the engine is not put by the next session.
+func TestFaultDropsGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		defer ts.stop()
+		a, b := ts.dial(faultyProtocol{}), ts.dial(memcacheProtocol{})
+		a.feed([]byte("set q 0 0 1\r\nx\r\nlost\r\n"), 100)
+		b.feed([]byte("version\r\n"), 100)
+		a.expect("behind the fault", "")
+		b.expect("from the next session", "VERSION "+Version+"\r\n")
+		if n := ts.loop.Counters().Panics; n != 1 {
+			t.Errorf("%d faults counted, want 1", n)
+		}
+	})
 }
 
 // A fault of the engine ends the process: its queues may be half changed.
