@@ -86,7 +86,7 @@ func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry)
 		segment = 0
 	}
 	q.noteTaken(it.ID, entry.State == aside.Leased)
-	q.shard.pins.Add(segment, 1, pinSize(len(it.Data)))
+	q.shard.pins.Of(segment).Add(1, pinSize(len(it.Data)))
 	r := s.Add(it, segment, entry)
 	q.noteLeased(leased)
 	e.setAlarm(q)
@@ -148,9 +148,9 @@ func (q *queue) lieIn(r aside.Ref, segment uint64) {
 	if !q.opts.KeepJournal || q.entering {
 		segment = 0
 	}
-	q.shard.pins.Add(q.aside.Segment(r), -1, -size)
+	q.shard.pins.Of(q.aside.Segment(r)).Add(-1, -size)
 	q.aside.LieIn(r, segment)
-	q.shard.pins.Add(segment, 1, size)
+	q.shard.pins.Of(segment).Add(1, size)
 }
 
 // dropAside takes an item out.
@@ -160,7 +160,7 @@ func (q *queue) dropAside(r aside.Ref) {
 		q.aside.holders.letGo(q.shard, q.aside.Get(r).Token)
 	}
 	segment := q.aside.Segment(r)
-	q.shard.pins.Add(segment, -1, -pinSize(q.aside.Remove(r)))
+	q.shard.pins.Of(segment).Add(-1, -pinSize(q.aside.Remove(r)))
 	q.noteLeased(leased)
 }
 

@@ -520,7 +520,7 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 	}
 	if a := r.q.aside; a != nil && a.Dropped() > 0 {
 		a.Tidy(4, func(ref aside.Ref) {
-			sh.pins.Add(a.Segment(ref), -1, -pinSize(len(a.Item(ref).Data)))
+			sh.pins.Of(a.Segment(ref)).Add(-1, -pinSize(len(a.Item(ref).Data)))
 			a.holders.letGo(sh, a.Get(ref).Token)
 		})
 		return true

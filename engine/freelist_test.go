@@ -15,7 +15,7 @@ func kept(t *testing.T, e *Engine) (total int64) {
 		p := &e.shards[i].pool
 		n := p.Unused()
 		for class := range e.shards[i].freeReads {
-			r := e.shards[i].freeReads[class].First()
+			r := e.shards[i].freeReads[class].Top()
 			for ; r != nil; r = r.link.Next() {
 				n += int64(r.memory())
 			}

@@ -47,6 +47,7 @@ type read struct {
 	shard *shard
 	id    uint64 // identity of this use; 0 while free. A ReadRef with another id is stale
 	state readState
+	kept  uint8 // which of freeReads it comes back to, plus one; zero: none
 	q     *queue
 	item  Item // Data aliases buf
 	// No segment of the journal before this one holds the item. Zero: the item has its place in a
@@ -62,7 +63,7 @@ type read struct {
 	changed  bool
 	deadline Time         // when its lease lapses; zero without one
 	leaseAt  int          // its place among the leases of its queue
-	buf      []byte       // capacity is a size class, or that of one large item
+	buf      []byte       // of a size class, or as long as one large item
 	shared   *item.Shared // instead of buf: other copied reads have the same memory; nil: none has
 
 	link list.Link[read] // in a list of the queue, or a pool
@@ -206,26 +207,22 @@ func (r *read) memory() int { return cap(r.buf) + readOverhead }
 // newRead returns a read of q in state free, with an identity of its own. It holds a copy of the item, or the memory
 // that a large item has of its own.
 func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
-	stored := it.Data
-	if !it.IsPlain() {
-		stored = it.Stored()
-	}
+	stored := it.Stored()
 	class := readClass(len(stored))
 	var r *read
 	if class == readClasses { // nobody changes what it has
 		r = &read{shard: sh, buf: stored[:len(stored):len(stored)]}
-	} else if r = sh.freeReads[class].First(); r != nil {
-		sh.freeReads[class].Remove(&r.link)
-		sh.pool.Free.Reuse(r.memory())
 	} else {
-		r = &read{shard: sh, buf: make([]byte, 0, readClassSize(class))}
+		if r = sh.freeReads[class].Pop(); r != nil {
+			sh.pool.Free.Reuse(r.memory())
+		} else {
+			r = &read{shard: sh, kept: uint8(1 + class), buf: make([]byte, readClassSize(class))}
+		}
+		copy(r.buf, stored)
 	}
 	sh.pool.Memory.Add(int64(r.memory()))
 	sh.lastRead++
 	r.id, r.q = sh.lastRead, q
-	if class < readClasses {
-		r.buf = append(r.buf[:0], stored...)
-	}
 	r.item = *it
 	r.item.Data = r.buf[:len(it.Data)]
 	r.pin(seg)
@@ -263,12 +260,11 @@ func (sh *shard) freeRead(r *read) {
 	r.id, r.q, r.item, r.target = 0, nil, Item{}, ""
 	r.dead, r.again, r.count, r.changed = 0, 0, 0, false
 	sh.pool.Memory.Add(-int64(r.memory()))
-	class := readClass(cap(r.buf))
-	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Store(r.memory()) {
+	if r.kept == 0 || !sh.pool.Free.Store(r.memory()) {
 		r.buf = nil // references to r may outlive it
 		return
 	}
-	sh.freeReads[class].PushFront(&r.link, r)
+	sh.freeReads[r.kept-1].Push(&r.link, r)
 }
 
 // trimBatch is how many chunks and reads trim lets go of at most before the shard is unlocked for a moment.
@@ -289,8 +285,8 @@ func (sh *shard) trim() (all bool) {
 // trimRead is pool.trim for the largest read.
 func (sh *shard) trimRead() bool {
 	for class := readClasses - 1; class >= 0; class-- {
-		if r := sh.freeReads[class].First(); r != nil && sh.pool.Free.IsIdle(r.memory()) {
-			sh.freeReads[class].Remove(&r.link)
+		if r := sh.freeReads[class].Top(); r != nil && sh.pool.Free.IsIdle(r.memory()) {
+			sh.freeReads[class].Pop()
 			sh.pool.Free.Release(r.memory())
 			return true
 		}
@@ -309,14 +305,14 @@ func (r *read) lieIn(seg uint64) {
 func (r *read) pin(seg uint64) {
 	if seg != 0 && r.q.opts.KeepJournal && !r.q.entering {
 		r.pinned = seg
-		r.shard.pins.Add(seg, 1, int64(len(r.item.Data))+keepOverhead)
+		r.shard.pins.Of(seg).Add(1, int64(len(r.item.Data))+keepOverhead)
 	}
 }
 
 // unpin is lieIn of no segment.
 func (r *read) unpin() {
 	if r.pinned != 0 {
-		r.shard.pins.Add(r.pinned, -1, -int64(len(r.item.Data))-keepOverhead)
+		r.shard.pins.Of(r.pinned).Add(-1, -int64(len(r.item.Data))-keepOverhead)
 		r.pinned = 0
 	}
 }

@@ -30,8 +30,8 @@ type shard struct {
 	recent    *queue             // what was asked for last; nil: no such queue
 	families  map[string]*family // by the name of the parent, which need not exist
 	pool      item.Pool
-	accounts  *accountname.Table[*queue]   // of the engine
-	freeReads [readClasses]list.List[read] // not in use, by class
+	accounts  *accountname.Table[*queue]    // of the engine
+	freeReads [readClasses]list.Stack[read] // not in use, by class
 	pins      trim.Pins
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to

@@ -109,8 +109,8 @@ func (e *Engine) oldestSegment(tail uint64) uint64 {
 		}
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if sh.pins.Before(oldest) {
-			oldest = sh.pins[0].Segment
+		if seg, ok := sh.pins.Oldest(); ok {
+			oldest = min(oldest, seg)
 		}
 	})
 	return oldest
@@ -341,7 +341,7 @@ func (e *Engine) measureUse(segments []segment.Segment) trim.Use {
 		}
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		u.AddPins(sh.pins)
+		u.AddPins(&sh.pins)
 	})
 	return u
 }

@@ -49,19 +49,20 @@ func (sh *shard) verifyPins() error {
 					return fmt.Errorf("I6: queue %q is not in the journal, but item %d in segment %d",
 						q.name, r.item.ID, r.pinned)
 				}
-				want.Add(r.pinned, 1, int64(len(r.item.Data))+keepOverhead)
+				want.Of(r.pinned).Add(1, int64(len(r.item.Data))+keepOverhead)
 			}
 		}
 		if q.aside != nil {
 			for r := range aside.Ref(q.aside.Len()) {
-				want.Add(q.aside.Segment(r), 1, pinSize(len(q.aside.Item(r).Data)))
+				want.Of(q.aside.Segment(r)).Add(1, pinSize(len(q.aside.Item(r).Data)))
 			}
 		}
 	}
-	for _, p := range want { // rubbish is still counted
-		i := slices.IndexFunc(sh.pins, func(o trim.Pin) bool { return o.Segment == p.Segment })
-		if i < 0 || sh.pins[i].Reads < p.Reads || sh.pins[i].Bytes < p.Bytes {
-			return fmt.Errorf("I6: reads pin %v, counted are %v", want, sh.pins)
+	counted := slices.Collect(sh.pins.All)
+	for p := range want.All { // rubbish is still counted
+		i := slices.IndexFunc(counted, func(o trim.Pin) bool { return o.Segment == p.Segment })
+		if i < 0 || counted[i].Reads < p.Reads || counted[i].Bytes < p.Bytes {
+			return fmt.Errorf("I6: reads pin %v, counted are %v", slices.Collect(want.All), counted)
 		}
 	}
 	return nil

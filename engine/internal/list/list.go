@@ -75,3 +75,23 @@ func (l *List[T]) Remove(link *Link[T]) {
 	*link = Link[T]{}
 	l.count--
 }
+
+// Stack is a list of values of which only the newest can be taken out. The zero Stack is empty.
+type Stack[T any] struct{ top *Link[T] }
+
+// Top returns the value that Pop takes out, or nil.
+func (s *Stack[T]) Top() *T { return s.top.value() }
+
+// Push adds a value, whose Link is in no list.
+func (s *Stack[T]) Push(link *Link[T], value *T) { link.next, link.of, s.top = s.top, value, link }
+
+// Pop takes out the newest value, and returns it, or nil if there is none.
+func (s *Stack[T]) Pop() *T {
+	link := s.top
+	value := link.value()
+	if link != nil {
+		s.top = link.next
+		*link = Link[T]{}
+	}
+	return value
+}

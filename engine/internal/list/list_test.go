@@ -62,3 +62,28 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// TestStack pushes values and pops them, in a random order, and compares with a slice.
+func TestStack(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 0))
+	var s Stack[value]
+	var want []*value
+	for step := range 2000 {
+		if r.IntN(2) == 0 {
+			v := &value{n: step}
+			s.Push(&v.link, v)
+			want = append(want, v)
+			continue
+		}
+		var top *value
+		if n := len(want); n > 0 {
+			top, want = want[n-1], want[:n-1]
+		}
+		if got := s.Top(); got != top {
+			t.Fatalf("step %d: Top = %v, want %v", step, got, top)
+		}
+		if got := s.Pop(); got != top || got != nil && got.link != (Link[value]{}) {
+			t.Fatalf("step %d: Pop = %+v, want %v with a zero link", step, got, top)
+		}
+	}
+}

@@ -1,11 +1,17 @@
 package trim
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// Pins know which segments of the journal hold items of a shard's reads, the oldest first, and what it takes to rewrite
-// them. They are counted as they come, since a walk over a million open reads would keep the shard from its clients.
-// Only the last of them may hold no read.
-type Pins []Pin
+// Pins know which segments of the journal hold items of a shard's reads, and what it takes to rewrite them. They are
+// counted as they come, since a walk over a million open reads would keep the shard from its clients. They must not be
+// copied.
+type Pins struct {
+	pins   []Pin // by segment
+	recent *Pin  // of them; nil without any. It may be empty: a queue that hands out one item at a time makes it once
+}
 
 // Pin is about one segment that holds items of reads.
 type Pin struct {
@@ -14,49 +20,50 @@ type Pin struct {
 	Bytes   int64 // of keep records of those items, about
 }
 
-// Add accounts for reads, fewer of them if the number is negative, whose items lie in segment; zero stands
-// for none.
-func (p *Pins) Add(seg uint64, reads, bytes int64) {
-	if seg != 0 {
-		p.add(seg, reads, bytes)
-	}
+// Add accounts for reads, fewer of them if the number is negative.
+func (o *Pin) Add(reads, bytes int64) {
+	o.Reads += reads
+	o.Bytes += bytes
 }
 
-// add is Add for reads whose items lie in a segment. Most lie in the last one. Its pin stays when it is empty,
-// because a queue that hands out one item at a time would make it anew for each.
-func (p *Pins) add(seg uint64, reads, bytes int64) {
-	if n := len(*p); n > 0 {
-		last := &(*p)[n-1]
-		if last.Segment == seg {
-			last.Reads += reads
-			last.Bytes += bytes
+// Of returns the pin of a segment, which is good until the next call. Zero is for reads in no segment.
+func (p *Pins) Of(seg uint64) *Pin {
+	if o := p.recent; o != nil && o.Segment == seg {
+		return o
+	}
+	return p.other(seg)
+}
+
+// other is Of a segment that is not the recent one. It forgets the pins that hold no read.
+func (p *Pins) other(seg uint64) *Pin {
+	p.pins = slices.DeleteFunc(p.pins, func(o Pin) bool { return o.Reads == 0 })
+	i, ok := slices.BinarySearchFunc(p.pins, seg, func(o Pin, seg uint64) int { return cmp.Compare(o.Segment, seg) })
+	if !ok {
+		p.pins = slices.Insert(p.pins, i, Pin{Segment: seg})
+	}
+	p.recent = &p.pins[i]
+	return p.recent
+}
+
+// All yields the segments that hold a read, the oldest first.
+func (p *Pins) All(yield func(Pin) bool) {
+	for _, o := range p.pins {
+		if o.Segment > 0 && o.Reads > 0 && !yield(o) {
 			return
 		}
-		if last.Reads == 0 {
-			*p = (*p)[:n-1]
-		}
-	}
-	p.insert(seg, reads, bytes)
-}
-
-// insert is add where the last pin is another one.
-func (p *Pins) insert(seg uint64, reads, bytes int64) {
-	i := len(*p)
-	for i > 0 && (*p)[i-1].Segment >= seg {
-		i--
-	}
-	if i == len(*p) || (*p)[i].Segment != seg {
-		*p = slices.Insert(*p, i, Pin{Segment: seg})
-	}
-	at := &(*p)[i]
-	at.Reads += reads
-	at.Bytes += bytes
-	if at.Reads == 0 {
-		*p = slices.Delete(*p, i, i+1)
 	}
 }
 
-// Before reports whether a segment before number holds an item.
-func (p Pins) Before(number uint64) bool {
-	return len(p) > 0 && p[0].Reads > 0 && p[0].Segment < number
+// Oldest returns the oldest segment that holds a read, and false if none does.
+func (p *Pins) Oldest() (seg uint64, ok bool) {
+	for o := range p.All {
+		return o.Segment, true
+	}
+	return 0, false
+}
+
+// Before reports whether a segment before number holds a read.
+func (p *Pins) Before(number uint64) bool {
+	seg, ok := p.Oldest()
+	return ok && seg < number
 }

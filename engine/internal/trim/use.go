@@ -67,8 +67,8 @@ func NewUse(segments []segment.Segment) (u Use) {
 }
 
 // AddPins adds the reads of a shard.
-func (u *Use) AddPins(pins Pins) {
-	for _, p := range pins {
+func (u *Use) AddPins(pins *Pins) {
+	for p := range pins.All {
 		u.Reads += p.Bytes
 		u.at(p.Segment).reads += p.Bytes
 	}
