@@ -37,7 +37,8 @@ func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 
 // swept removes a batch of expired items and reports whether that was all of them.
 func (e *Engine) swept(q *queue, now Time) bool {
-	return !q.mayExpire() || e.sweep(q, now, q.sweepMost()) < q.sweepMost()
+	most := q.sweepMost()
+	return e.sweep(q, now, most) < most
 }
 
 // maxSweeps is how many batches of expired items a fetch removes itself: about a millisecond's work.

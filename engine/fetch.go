@@ -34,7 +34,7 @@ type Fetched struct {
 	// Ticket is to be committed before the reply may leave: the items, or that there is none. It covers the puts of
 	// the items, and their removal if the access is Take.
 	Ticket Ticket
-	// Read names the item of Fetch with an OpenRead or Hold.
+	// Read names the item of an OpenRead or Hold, the last one of several.
 	Read ReadRef
 	// Waiting says that there was no item and the Waiter waits at the queue.
 	Waiting bool
@@ -52,9 +52,7 @@ type Fetched struct {
 // returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory
 // and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got Fetched, err error) {
-	var one [1]ReadRef
-	_, err = e.FetchMany(now, name, &f, 1, r, one[:0], &got)
-	got.Read = one[0]
+	err = e.FetchMany(now, name, &f, 1, r, nil, &got)
 	return got, err
 }
 
@@ -63,27 +61,27 @@ func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got F
 const maxFetchBytes = 64 << 10
 
 // FetchMany is Fetch for up to most items, at least one, the oldest first. It appends the reads of those that stay open
-// to refs, and sets got, which is zero, to the outcome. It may return fewer without an error, so that others get at the
-// queue in between, but then at least one. It keeps neither f nor got.
+// to refs, unless that is nil, and sets got, which is zero, to the outcome. It may return fewer without an error, so
+// that others get at the queue in between, but then at least one. It keeps none of f, refs and got.
 //
 // If the access Holds, an error says why there are no more items, even when there are some. The Waiter then waits for
 // the next one. If the access is Take, the error and the Waiter are for the first item alone. A Peek is for one item.
 func (e *Engine) FetchMany(
-	now Time, name []byte, f *FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
-) (_ []ReadRef, err error) {
+	now Time, name []byte, f *FetchRequest, most int, r Receiver, refs *[]ReadRef, got *Fetched,
+) error {
 	defer contain()
 	q, made, err := e.lockForFetch(now, name)
 	if err != nil {
 		got.Alias = err == ErrEmpty
-		return refs, err
+		return err
 	}
 	got.Ticket, got.Meter = made, e.measured(q)
 	if err = e.admitFetch(q, f); err == nil {
-		refs, err = e.handOver(q, now, f, most, r, refs, got)
+		err = e.handOver(q, now, f, most, r, refs, got)
 		got.ManyLeft = q.hasMany()
 	}
 	e.unlock(q.shard, now)
-	return refs, err
+	return err
 }
 
 // manyItems is how many items in a queue's window count as many.
@@ -111,7 +109,7 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	if err == nil {
 		e.wakeUp(q, now)
 	}
-	for n := 1; err == nil && !q.headBusy() && !e.swept(q, now); n++ { // let others in between batches
+	for n := 1; err == nil && !q.headBusy() && q.mayExpire() && !e.swept(q, now); n++ { // let others in between batches
 		if n == maxSweeps {
 			e.sweepLater(q)
 			break
@@ -148,24 +146,16 @@ func (e *Engine) admitFetch(q *queue, f *FetchRequest) error {
 	return q.admitConsumer(f.ClientID)
 }
 
-// handOver hands up to most items of q to r, and adds their reads to refs if they stay open. It adds the rest of the
+// handOver hands up to most items of q to r, and adds their reads to refs, unless that is nil. It adds the rest of the
 // outcome to got. The caller holds the shard's mutex, and q has no expired item at its head unless it is being swept.
 func (e *Engine) handOver(
-	q *queue, now Time, f *FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
-) (_ []ReadRef, err error) {
-	if f.Access == Peek {
-		most = 1
-	}
+	q *queue, now Time, f *FetchRequest, most int, r Receiver, refs *[]ReadRef, got *Fetched,
+) (err error) {
 	newest := uint64(0) // of the items that stay
-	for left := maxFetchBytes; got.Count < most && left > 0; got.Count++ {
-		if got.Count > 0 && !e.swept(q, now) {
-			break // the next call goes on
-		}
-		taking := got.Count > 0 && !f.Access.Holds() // the outcome is that of the first
+	for left := maxFetchBytes; ; {
 		var it Item
-		ok := q.first(&it)
-		if !ok || q.headBusy() {
-			if !taking {
+		if ok := q.first(&it); !ok || q.headBusy() {
+			if got.Count == 0 || f.Access.Holds() { // of those that take, the outcome is that of the first
 				got.Waiting, err = e.miss(q, f)
 			}
 			break
@@ -175,22 +165,23 @@ func (e *Engine) handOver(
 			due = e.describeNext(q, &it, f)
 		}
 		if !r.Receive(it) {
-			if !taking {
+			if got.Count == 0 || f.Access.Holds() {
 				err = ErrNotTaken
 			}
 			break
 		}
-		left -= len(it.Data)
 		q.counters.hits++
 		switch f.Access {
 		case Take:
 			got.Ticket = got.Ticket.Merge(e.takeFirst(q, &it, now))
 		case Peek:
-			newest = it.ID
+			newest, most = it.ID, 1
 		case OpenRead, Hold:
 			newest = max(newest, it.ID)
 			read := e.openFirst(q, now, &it, f.Access)
-			refs = append(refs, ReadRef{read, read.id})
+			if got.Read = (ReadRef{read, read.id}); refs != nil {
+				*refs = append(*refs, got.Read)
+			}
 			if due != 0 {
 				e.hold(q, read, due)
 			}
@@ -198,11 +189,16 @@ func (e *Engine) handOver(
 			got.Ticket = got.Ticket.Merge(e.leaseFirst(q, now, &it, f.Delivery.Receipt, due))
 			q.countFor(f.Delivery.Receipt, f.Holder, now)
 		}
+		got.Count++
+		left -= len(it.Data)
+		if got.Count >= most || left <= 0 || q.mayExpire() && !e.swept(q, now) {
+			break // the next call goes on
+		}
 	}
 	if newest > 0 {
 		got.Ticket = got.Ticket.Merge(q.putTicket(newest))
 	}
-	return refs, err
+	return err
 }
 
 // takeFirst removes the item to hand out next, which is it, and has been handed out.
@@ -219,23 +215,21 @@ func (e *Engine) takeFirst(q *queue, it *Item, now Time) Ticket {
 // miss is a fetch from q when it has no item at hand. It adds the Waiter, if there is one, to the queue's waiters, and
 // returns why there is no item.
 func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
-	err, coming := ErrEmpty, q.coming() || q.headBusy()
+	err = ErrComing
 	switch {
 	case q.headBusy():
-		err = ErrComing
-	case coming && q.backlog.failed != nil:
+	case q.coming() && q.backlog.failed != nil:
 		return false, q.backlog.failed
-	case coming:
-		err = ErrComing
+	case q.coming():
 		e.wantFill(q)
 	case e.hiddenComing(q):
-		err, coming = ErrComing, true
 		e.wantRead(q)
 	default:
+		err = ErrEmpty
 		q.counters.misses++
 	}
 	w := f.Waiter
-	if w == nil || f.Immediate && !coming {
+	if w == nil || f.Immediate && err == ErrEmpty {
 		return false, err
 	}
 	w.shard, w.q, w.Read, w.Err = q.shard, q, ReadRef{}, nil
@@ -524,18 +518,16 @@ func (e *Engine) fetchFor(now Time, name []byte, f *FetchRequest, r Receiver) (g
 		return got, false, err
 	}
 	got.Ticket, got.Meter = made, e.measured(q)
-	var one [1]ReadRef
 	if err = e.admitFetch(q, f); err == nil {
 		a := f.Waiter.any
 		a.left.Add(1)
 		if q.atHand() && !q.headBusy() && !a.win(nil) {
 			over = true
-		} else if _, err = e.handOver(q, now, f, 1, r, one[:0], &got); !got.Waiting {
+		} else if err = e.handOver(q, now, f, 1, r, nil, &got); !got.Waiting {
 			a.left.Add(-1)
 		}
 	}
 	e.unlock(q.shard, now)
-	got.Read = one[0]
 	return got, over, err
 }
 

@@ -208,7 +208,8 @@ func TestFetchMany(t *testing.T) {
 			w := &Waiter{Notify: make(wakeUp, 1)}
 			f := FetchRequest{Access: Hold, Waiter: w, Immediate: !tt.wait}
 			var got Fetched
-			refs, err := e.FetchMany(now, []byte("q"), &f, tt.most, r, nil, &got)
+			var refs []ReadRef
+			err := e.FetchMany(now, []byte("q"), &f, tt.most, r, &refs, &got)
 			if err != tt.err || string(r.collected) != tt.want {
 				t.Errorf("FetchMany hands out %.20q with %v, want %.20q with %v",
 					string(r.collected), err, tt.want, tt.err)
@@ -272,7 +273,8 @@ func TestFetchManyTakes(t *testing.T) {
 			w := &Waiter{Notify: make(wakeUp, 1)}
 			f := FetchRequest{Access: Take, Waiter: w}
 			var got Fetched
-			refs, err := e.FetchMany(now, []byte("q"), &f, tt.most, r, nil, &got)
+			var refs []ReadRef
+			err := e.FetchMany(now, []byte("q"), &f, tt.most, r, &refs, &got)
 			n := got.Count
 			if err != tt.err || string(r.collected) != tt.want || n != len(strings.Fields(tt.want)) {
 				t.Errorf("FetchMany hands out %d, %.20q, with %v, want %.20q with %v",

@@ -274,18 +274,18 @@ func (e *Engine) serveMore(q *queue, now Time) {
 	}
 	var shown *read
 	for q.waiters.First() != nil && !q.headBusy() {
-		if left--; left < 0 || !e.swept(q, now) {
+		if left--; left < 0 || q.mayExpire() && !e.swept(q, now) {
 			e.sweepLater(q)
 			return
 		}
 		var it Item
 		ok, w := q.first(&it), q.waiters.First()
-		if err := q.failure(); err != nil {
-			w.Err = err
-			q.endWait(w, ReadRef{})
-			continue
-		}
 		if !ok {
+			if err := q.failure(); err != nil {
+				w.Err = err
+				q.endWait(w, ReadRef{})
+				continue
+			}
 			if !q.coming() && !e.hiddenComing(q) && q.endImmediate(left) {
 				e.sweepLater(q)
 			}

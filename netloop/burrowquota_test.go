@@ -256,7 +256,7 @@ func TestAccountWaitServed(t *testing.T) {
 			request := s.fetchRequest(engine.Lease, true)
 			request.Lease, request.Delivery = s.burrow.lease, &s.burrow.answer.delivery
 			var got engine.Fetched
-			_, err := e.FetchMany(ts.loop.now, s.burrow.name, &request, 1, s.burrow.answer, nil, &got)
+			err := e.FetchMany(ts.loop.now, s.burrow.name, &request, 1, s.burrow.answer, nil, &got)
 			if !got.Waiting || err != engine.ErrEmpty {
 				t.Fatalf("a receive does not wait: %v", err)
 			}

@@ -52,7 +52,7 @@ func (s *session) receiveSome(limit int) {
 	request := s.fetchRequest(engine.Lease, wait)
 	request.Lease, request.Delivery, request.Holder = b.lease, &a.delivery, s.id.holder()
 	var got engine.Fetched
-	_, err := l.engine.FetchMany(l.now, b.name, &request, limit, a, nil, &got)
+	err := l.engine.FetchMany(l.now, b.name, &request, limit, a, nil, &got)
 	s.after(got.Ticket)
 	s.work += got.Count
 	s.chargeItems(got.Count, 0)

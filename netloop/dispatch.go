@@ -136,9 +136,9 @@ func (s *session) try(
 	l := s.loop
 	f := s.fetchRequest(access, wait)
 	if access == engine.Take {
-		_, err = l.engine.FetchMany(l.now, name, &f, min(most, maxFetched), (*taker)(s), nil, got)
-	} else if l.refs, err = l.engine.FetchMany(l.now, name, &f, 1, s, l.refs[:0], got); len(l.refs) > 0 {
-		got.Read = l.refs[0]
+		err = l.engine.FetchMany(l.now, name, &f, min(most, maxFetched), (*taker)(s), nil, got)
+	} else {
+		err = l.engine.FetchMany(l.now, name, &f, 1, s, nil, got)
 	}
 	n, s.catchUp = got.Count, got.ManyLeft
 	s.after(got.Ticket)
@@ -179,7 +179,8 @@ func (s *session) tryMany(
 	l := s.loop
 	request := s.fetchRequest(access, wait)
 	s.thrift.get.many = true
-	l.refs, err = l.engine.FetchMany(l.now, name, &request, most, s, l.refs[:0], &got)
+	l.refs = l.refs[:0]
+	err = l.engine.FetchMany(l.now, name, &request, most, s, &l.refs, &got)
 	s.thrift.get.many, s.catchUp = false, got.ManyLeft
 	s.after(got.Ticket)
 	if n = len(l.refs); n > 0 {

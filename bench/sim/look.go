@@ -128,7 +128,7 @@ func takeAll(e *engine.Engine, d *disk, name string) ([]handed, error) {
 			return nil, fmt.Errorf("more than %d calls of the disk were made for it", lookCalls)
 		}
 		var got engine.Fetched
-		_, err := e.FetchMany(engine.Now(), []byte(name), &f, 100, &r, nil, &got)
+		err := e.FetchMany(engine.Now(), []byte(name), &f, 100, &r, nil, &got)
 		switch {
 		case err == nil:
 		case errors.Is(err, engine.ErrComing):
