@@ -9,8 +9,8 @@ import (
 // counted as they come, since a walk over a million open reads would keep the shard from its clients. They must not be
 // copied.
 type Pins struct {
-	pins   []Pin // by segment
-	recent *Pin  // of them; nil without any. It may be empty: a queue that hands out one item at a time makes it once
+	pins   []Pin // by segment; one may be empty, since a queue that hands out one item at a time needs it again
+	recent *Pin  // of them, the one asked for last; nil without any
 }
 
 // Pin is about one segment that holds items of reads.
@@ -34,15 +34,21 @@ func (p *Pins) Of(seg uint64) *Pin {
 	return p.other(seg)
 }
 
-// other is Of a segment that is not the recent one. It forgets the pins that hold no read.
+// other is Of a segment that is not the recent one. Where it makes a pin, it forgets those that hold no read.
 func (p *Pins) other(seg uint64) *Pin {
-	p.pins = slices.DeleteFunc(p.pins, func(o Pin) bool { return o.Reads == 0 })
-	i, ok := slices.BinarySearchFunc(p.pins, seg, func(o Pin, seg uint64) int { return cmp.Compare(o.Segment, seg) })
+	i, ok := p.find(seg)
 	if !ok {
+		p.pins = slices.DeleteFunc(p.pins, func(o Pin) bool { return o.Reads == 0 })
+		i, _ = p.find(seg)
 		p.pins = slices.Insert(p.pins, i, Pin{Segment: seg})
 	}
 	p.recent = &p.pins[i]
 	return p.recent
+}
+
+// find returns the place of the pin of a segment, and whether there is one.
+func (p *Pins) find(seg uint64) (int, bool) {
+	return slices.BinarySearchFunc(p.pins, seg, func(o Pin, seg uint64) int { return cmp.Compare(o.Segment, seg) })
 }
 
 // All yields the segments that hold a read, the oldest first.
