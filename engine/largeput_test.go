@@ -61,7 +61,7 @@ func putPrepared(t *testing.T, e *Engine, now Time, name string, p PutRequest, l
 	sh.large = l
 	q, _, err := e.findOrCreate(sh, now, []byte(name))
 	if err == nil {
-		_, err = e.put(q, now, []PutRequest{p}, &s)
+		err = e.put(q, now, []PutRequest{p}, &s)
 	}
 	sh.large = nil
 	e.unlock(sh, now)

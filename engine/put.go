@@ -73,17 +73,17 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 			break
 		}
 		if err = errShared; !item.IsLarge(n) {
-			err = e.putSome(sh, now, name, puts[s.Count:], nil, s)
+			err = e.putSome(sh, now, name, puts, nil, s)
 		}
 		if err == errShared {
-			err = e.putLarge(sh, now, name, puts[s.Count:][:1], s)
+			err = e.putLarge(sh, now, name, puts[:s.Count+1], s)
 		}
 	}
 	return err
 }
 
-// putSome puts the first of puts, of which the engine has admitted the first, with the shard locked once. It adds the
-// outcome to s. It ends at a large item, unless large is made for that.
+// putSome puts some of puts from s.Count on, of which the engine has admitted the first, with the shard locked once. It
+// adds the outcome to s. It ends at a large item, unless large is made for that.
 func (e *Engine) putSome(
 	sh *shard, now Time, name []byte, puts []PutRequest, large *largePut, s *Stored,
 ) (err error) {
@@ -99,17 +99,17 @@ func (e *Engine) putSome(
 		s.Meter = e.measured(q)
 	}
 	for taken := 0; err == nil; {
-		var n int
-		n, err = e.put(q, now, puts, s)
-		work := n * q.family.takers()
-		if puts[0].Extra != nil {
+		first := s.Count
+		err = e.put(q, now, puts[first:], s)
+		work := (s.Count - first) * q.family.takers()
+		if puts[first].Extra != nil {
 			work *= extraWork
 		}
 		taken += work
-		if puts = puts[n:]; err != nil || len(puts) == 0 || taken >= maxTaken { // let others in
+		if err != nil || s.Count == len(puts) || taken >= maxTaken { // let others in
 			break
 		}
-		next := len(puts[0].Data)
+		next := len(puts[s.Count].Data)
 		if len(sh.moves) > 0 || item.IsLarge(next) { // what has expired into another queue arrives first
 			break
 		}
@@ -120,9 +120,9 @@ func (e *Engine) putSome(
 	return err
 }
 
-// putLarge is putSome for a large item, or one whose image many queues share.
+// putLarge is putSome for a large item, or one whose image many queues share, which is the last of puts.
 func (e *Engine) putLarge(sh *shard, now Time, name []byte, puts []PutRequest, s *Stored) error {
-	large, err := e.prepare(sh, now, name, &puts[0])
+	large, err := e.prepare(sh, now, name, &puts[s.Count])
 	if err != nil {
 		return err
 	}
@@ -193,50 +193,50 @@ func (e *Engine) admit(n int) error {
 	return e.journal.Admit(n)
 }
 
-// put puts the first items of puts to q and its fanout children, at least one unless that is refused. It returns how
-// many, and adds them to s. Only the first is looked at closely: it may need a chunk, or others to leave. Those that
-// follow it need neither. The caller holds the shard's mutex, and the engine has admitted the first.
-func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (n int, err error) {
+// put puts the first items of puts to q and its fanout children, at least one unless that is refused, and adds them to
+// s. Only the first is looked at closely: it may need a chunk, or others to leave. Those that follow it need neither.
+// The caller holds the shard's mutex, and the engine has admitted the first.
+func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) error {
 	p, sh := &puts[0], q.shard
 	if err := q.admitProducer(p.ClientID); err != nil {
-		return 0, err
+		return err
 	}
 	if q.family != nil || q.opts.FanoutOnly || p.Extra != nil || sh.large != nil {
 		return e.putOne(q, now, p, s)
 	}
 	if err := e.makeRoom(q, now, len(p.Data), sweepBatch); err != nil {
 		q.counters.refusedPuts++
-		return 0, err
+		return err
 	}
-	if q.opts.EnqueueClientID != "" || e.journal.Full() || len(sh.moves) > 0 {
+	if len(puts) > 1 && (q.opts.EnqueueClientID != "" || e.journal.Full() || len(sh.moves) > 0) {
 		puts = puts[:1] // its client, or the room that is left, is looked at for each; what expired comes before it
 	}
-	n = e.addTo(q, now, puts, s)
+	n := e.addTo(q, now, puts, s)
 	sh.puts += int64(n)
 	s.Count += n
-	return n, nil
+	return nil
 }
 
 // putOne is put of one item that may go to several queues, have an extra, or be large. Fanout children may have an item
 // that q refuses.
-func (e *Engine) putOne(q *queue, now Time, p *PutRequest, s *Stored) (n int, err error) {
+func (e *Engine) putOne(q *queue, now Time, p *PutRequest, s *Stored) (err error) {
 	sh := q.shard
 	if p.Extra != nil {
 		if err := e.admitExtra(q, now, p.Extra, s); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	sh.targets = sh.targets[:0]
 	sweep := int64(sweepBatch)
 	if q.family != nil {
 		if sweep, err = e.putToChildren(q, now, p); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if err = e.makeRoomFor(q, now, p, sweep); err != nil {
 		q.counters.refusedPuts++
 		if len(sh.targets) == 0 {
-			return 0, err
+			return err
 		}
 	}
 	switch {
@@ -250,11 +250,10 @@ func (e *Engine) putOne(q *queue, now Time, p *PutRequest, s *Stored) (n int, er
 	}
 	e.add(sh, now, p, now, record.Destination{}, s)
 	sh.puts += int64(len(sh.targets))
-	if err != nil {
-		return 0, err
+	if err == nil {
+		s.Count++
 	}
-	s.Count++
-	return 1, nil
+	return err
 }
 
 // putToChildren names the fanout children of q that take p in the shard's targets, and returns how many
@@ -330,7 +329,9 @@ func (e *Engine) addTo(q *queue, now Time, puts []PutRequest, s *Stored) (n int)
 func (e *Engine) endAdd(q *queue, now Time, n int, lsn LSN, seg uint64, s *Stored) {
 	if q.opts.KeepJournal {
 		first := q.nextID - uint64(n)
-		q.noteSegment(seg, first)
+		if q.segments.IsNews(seg) { // seldom
+			q.noteSegment(seg, first)
+		}
 		q.notePut(e.journal, first, lsn)
 		s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
 	}

@@ -226,10 +226,12 @@ func (e *Engine) takeNext(q *queue, it *Item) *read {
 		q.returned.remove(r)
 		return r
 	}
-	if r, ok := q.readyNow(it); ok {
-		taken := q.takeAside(r)
-		e.wantMore(q)
-		return taken
+	if q.aside != nil {
+		if r, ok := q.readyNow(it); ok {
+			taken := q.takeAside(r)
+			e.wantMore(q)
+			return taken
+		}
 	}
 	r := q.shard.newRead(q, it, q.segmentOf(it.ID))
 	q.window.Pop(&q.shard.pool, it)

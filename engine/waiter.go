@@ -291,7 +291,7 @@ func (e *Engine) serveMore(q *queue, now Time) {
 			}
 			return
 		}
-		if q.refuses(w) { // Reload has not come to it yet
+		if q.opts.DequeueClientID != "" && q.refuses(w) { // Reload has not come to it yet
 			continue
 		}
 		if w.any != nil && !w.any.win(w) { // another queue has served it

@@ -102,7 +102,7 @@ func contentControls() []control {
 				"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
 			experiment: kill, cycles: 20},
 		{breaks: "puts of one slice share what is recorded", edits: replaced("engine/put.go",
-			"e.putLarge(sh, now, name, puts[s.Count:][:1], s)", "e.putLarge(sh, now, name, puts[s.Count:], s)"),
+			"e.putLarge(sh, now, name, puts[:s.Count+1], s)", "e.putLarge(sh, now, name, puts, s)"),
 			test: "./engine TestPutAllOfOneSlice"},
 		{breaks: "segments are dropped although items are in them",
 			edits: replaced("engine/trim.go",
