@@ -29,11 +29,12 @@ type asideItems struct {
 // noteTaken notes that an item goes to a read, or aside, or from one to another, and whether a flush leaves it there.
 func (q *queue) noteTaken(id uint64, stays bool) {
 	if len(q.walks)+len(q.flushes) > 0 {
-		q.markTaken(id, stays)
+		q.announceTaken(id, stays)
 	}
 }
 
-func (q *queue) markTaken(id uint64, stays bool) {
+// announceTaken has the walks and flushes that are under way hear of it.
+func (q *queue) announceTaken(id uint64, stays bool) {
 	for _, live := range q.walks {
 		live.Add(id)
 	}

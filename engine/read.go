@@ -275,7 +275,7 @@ const trimBatch = 256
 func (sh *shard) trim() (all bool) {
 	for range trimBatch {
 		if !sh.pool.Trim() && !sh.trimRead() {
-			sh.pool.Free.MarkIdle()
+			sh.pool.Free.CountIdle()
 			return true
 		}
 	}

@@ -19,11 +19,11 @@ const operationsFile = "../../docs/OPERATIONS.md"
 func TestLogLines(t *testing.T) {
 	said := make(map[string]string)   // levels by message
 	consts := make(map[string]string) // texts by name
-	rooms, err := filepath.Glob("../../engine/internal/*")
+	internal, err := filepath.Glob("../../engine/internal/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range append(rooms, "../../engine", "../../segment", "../../netloop", "../../netloop/admin", "../../netloop/certs",
+	for _, dir := range append(internal, "../../engine", "../../segment", "../../netloop", "../../netloop/admin", "../../netloop/certs",
 		"../../client/discovery", "internal/journalcmd", ".") {
 		logMessages(t, dir, consts, said)
 	}

@@ -343,7 +343,7 @@ func TestRestorePowerCut(t *testing.T) {
 			"kill": disk.Kill(), "cut": disk.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose}),
 		} {
 			names, _ := after.List("data")
-			marked := slices.Contains(names, markName)
+			marked := slices.Contains(names, restoringName)
 			switch {
 			case whole && marked:
 				t.Fatalf("%s behind a whole Restore: the mark is there", mode)
@@ -399,7 +399,7 @@ func TestDamage(t *testing.T) {
 			if _, err := Check(FromDir(fsys, "backup")); err == nil || !strings.Contains(err.Error(), base) {
 				t.Errorf("%s of %s: Check = %v, want its name", what, name, err)
 			}
-			if names, _ := fsys.List("data"); !slices.Contains(names, markName) {
+			if names, _ := fsys.List("data"); !slices.Contains(names, restoringName) {
 				t.Errorf("%s of %s: no mark keeps a server away", what, name)
 			}
 		}

@@ -14,11 +14,11 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// markName is a file of a data directory that is there while a restore has not come to its end.
-const markName = "restoring"
+// restoringName is a file of a data directory that is there while a restore has not come to its end.
+const restoringName = "restoring"
 
 // MarkPath returns the path of the file that is in a data directory while a restore into it is not finished.
-func MarkPath(dataDir string) string { return path.Join(dataDir, markName) }
+func MarkPath(dataDir string) string { return path.Join(dataDir, restoringName) }
 
 // IsBackup reports whether a directory has a whole backup, perhaps with a newer one under way.
 func IsBackup(dir string) bool {
@@ -70,7 +70,7 @@ func restore(fsys segment.FS, dir string, from Source) (*Restored, error) {
 	if err := makeEmpty(fsys, dir); err != nil {
 		return nil, err
 	}
-	if err := mark(fsys, dir); err != nil {
+	if err := forbidStart(fsys, dir); err != nil {
 		return nil, err
 	}
 	for _, d := range under(dir) {
@@ -166,10 +166,10 @@ func leftIn(fsys segment.FS, dir string) (left []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	unfinished := slices.Contains(names, markName)
+	unfinished := slices.Contains(names, restoringName)
 	for _, name := range names {
 		switch {
-		case name == "lost+found" || name == markName || name == dirlock.FileName: // a disk of its own has the first
+		case name == "lost+found" || name == restoringName || name == dirlock.FileName: // a disk of its own has the first
 		case unfinished && slices.Contains(dirs[:], name):
 			left = append(left, name)
 		default:
@@ -192,8 +192,8 @@ func empty(fsys segment.FS, dir string) error {
 	return nil
 }
 
-// mark has no server start on dir.
-func mark(fsys segment.FS, dir string) error {
+// forbidStart has no server start on dir.
+func forbidStart(fsys segment.FS, dir string) error {
 	f, err := fsys.Create(MarkPath(dir))
 	if errors.Is(err, fs.ErrExist) {
 		return fsys.SyncDir(dir)

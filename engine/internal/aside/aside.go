@@ -82,8 +82,8 @@ type Set struct {
 
 // room is what a Set has memory for.
 type room struct {
-	slots      paged[slot]
-	buckets    paged[uint32]     // linear hashing: as many as slots; the first slot of each, plus one
+	slots      rows[slot]
+	buckets    rows[uint32]      // linear hashing: as many as slots; the first slot of each, plus one
 	tokens     map[uint64]uint32 // of items that have one: their slots
 	mostTokens int               // that there were at a time since tokens was made
 	// heaps has the slots that are delayed, and those that are leased, by when they are due, and those that are ready

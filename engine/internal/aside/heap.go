@@ -6,7 +6,7 @@ const heapWidth = 4
 
 // heap has the slot with the lowest key on top. The keys are in it, so that looking for the lowest does
 // not look at the slots. They are in two parts, so that 12 bytes need no padding.
-type heap = paged[keyed]
+type heap = rows[keyed]
 
 type keyed struct{ low, high, slot uint32 }
 

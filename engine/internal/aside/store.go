@@ -37,10 +37,10 @@ type block struct {
 type store struct {
 	blocks []block // a reference names one by its place here; the buf of one that is free is nil
 	free   []uint32
-	open   uint32       // the block that is being filled, plus one; zero if there is none
-	bytes  int64        // of all blocks, the spare one included
-	spare  []byte       // a block of maxBlock bytes that nothing lives in; nil if there is none
-	slots  *paged[slot] // of the set, which name the places of the images
+	open   uint32      // the block that is being filled, plus one; zero if there is none
+	bytes  int64       // of all blocks, the spare one included
+	spare  []byte      // a block of maxBlock bytes that nothing lives in; nil if there is none
+	slots  *rows[slot] // of the set, which name the places of the images
 }
 
 // place is where an image stands: behind its header.

@@ -25,7 +25,7 @@ type freeList struct {
 	shared *freeMemory
 	own    int64 // bytes kept without asking
 	bytes  int64
-	idle   int64 // of bytes: kept, and not needed since MarkIdle
+	idle   int64 // of bytes: kept, and not needed since CountIdle
 }
 
 // NewFreeLists returns one list for each of so many shards of an engine with that memory limit.
@@ -69,11 +69,11 @@ func (f *freeList) Release(n int) {
 // engine keep beyond that.
 func (f *freeList) Account() (bytes, own, shared int64) { return f.bytes, f.own, f.shared.bytes.Load() }
 
-// IsIdle reports whether n bytes of what is kept were not needed since MarkIdle.
+// IsIdle reports whether n bytes of what is kept were not needed since CountIdle.
 func (f *freeList) IsIdle(n int) bool { return int64(n) <= f.idle }
 
-// MarkIdle counts all that is kept as not needed, until somebody takes it.
-func (f *freeList) MarkIdle() { f.idle = f.bytes }
+// CountIdle counts all that is kept as not needed, until somebody takes it.
+func (f *freeList) CountIdle() { f.idle = f.bytes }
 
 func (f *freeList) take(n int) {
 	after := f.bytes - int64(n)
