@@ -2,9 +2,12 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -183,4 +186,163 @@ func TestTrace(t *testing.T) {
 			t.Errorf("log lacks %q:\n%s", what, out.String())
 		}
 	}
+}
+
+// meterOf puts an item and returns the queue's Meter.
+func meterOf(t *testing.T, e *Engine, name string) *Meter {
+	t.Helper()
+	s, err := e.PutAll(Now(), []byte(name), []PutRequest{{Data: []byte("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, s.Ticket)
+	return s.Meter
+}
+
+// metricsText lists, for each queue, how many values there are by Measure, and of ages.
+func metricsText(e *Engine) string {
+	queues, ages := e.Metrics()
+	text := ""
+	for _, q := range queues {
+		text += q.Name
+		for _, c := range append(q.Times[:], q.Ages) {
+			if c == nil {
+				text += " -"
+			} else {
+				text += fmt.Sprint(" ", c.Total())
+			}
+		}
+		text += "\n"
+	}
+	return fmt.Sprint(text, "all ", ages.Total())
+}
+
+func TestMeters(t *testing.T) {
+	fsys := segmenttest.New()
+	o := testOptions(fsys)
+	o.Settings.Aliases = map[string][]string{"alias": {"b"}}
+	e := openQuiet(t, o)
+	expect := func(what, want string) {
+		t.Helper()
+		if got := metricsText(e); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	a, b := meterOf(t, e, "a"), meterOf(t, e, "b")
+	if a == nil || b == nil || a == b || a != meterOf(t, e, "a") {
+		t.Errorf("meters of a and b: %p, %p", a, b)
+	}
+	if m := meterOf(t, e, "alias"); m != nil {
+		t.Errorf("an alias has a meter: %p", m)
+	}
+	expect("nothing was recorded", "all 0")
+	e.Record([]Sample{{a, 10, 3, PutTime}, {b, 20, 1, MissTime}, {a, 30, 4, WaitTime}, {a, 10, 1, PutTime}})
+	e.Record(nil)
+	expect("recorded", "a 4 - - 4 -\nb - - 1 - -\nall 0")
+	mustGet(t, e, "a")
+	r, _ := mustOpen(t, e, "a")
+	e.Abort(Now(), r)
+	expect("ages of what was handed out", "a 4 - - 4 2\nb - - 1 - -\nall 2")
+	queues, _ := e.Metrics()
+	if c := queues[0].Times[PutTime]; c.Sum() != 40 || c.Max() != 10 {
+		t.Errorf("puts to a = %+v", c)
+	}
+	queues[0].Times[PutTime].Record(1, 1)
+	expect("a copy was changed", "a 4 - - 4 2\nb - - 1 - -\nall 2")
+	mustCommit(t, e, e.Delete(Now(), []byte("a")))
+	e.Record([]Sample{{a, 10, 3, PutTime}})
+	expect("a is deleted; its ages are in the sum", "b - - 1 - -\nall 2")
+	if m := meterOf(t, e, "a"); m == a {
+		t.Error("a queue that was made again has its old meter")
+	}
+	expect("made again", "b - - 1 - -\nall 2")
+
+	e = kill(t, e)
+	e.eachQueue(func(q *queue) {
+		if q.meter != nil {
+			t.Errorf("queue %s has a meter before it is used", q.name)
+		}
+	})
+	mustGet(t, e, "none")
+	mustGet(t, e, "b")
+	expect("after a restart", "b - - - - 1\nall 1")
+}
+
+func TestNoMeters(t *testing.T) {
+	o := testOptions(newFS())
+	o.NoHistograms = true
+	e := openQuiet(t, o)
+	if m := meterOf(t, e, "q"); m != nil {
+		t.Errorf("there is a meter: %p", m)
+	}
+	mustGet(t, e, "q")
+	if got := metricsText(e); got != "all 0" {
+		t.Errorf("metrics = %s", got)
+	}
+}
+
+// TestAges tests that an item's age is the time from its put until it is handed out. That includes an item that a
+// waiter gets, and each time that an item is handed out again.
+func TestAges(t *testing.T) {
+	e, _ := newQuiet(t)
+	now, q := Now(), []byte("q")
+	put := func() {
+		ticket, err := e.Put(now, q, PutRequest{Data: []byte("x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+	}
+	fetch := func(f FetchRequest) Fetched {
+		got, err := e.Fetch(now, q, f, &copied{})
+		if err != nil && err != ErrEmpty {
+			t.Fatal(err)
+		}
+		return got
+	}
+	put()
+	now += 1000
+	r := fetch(FetchRequest{Access: OpenRead}).Read
+	now += 1000
+	e.Abort(now, r)
+	fetch(FetchRequest{Access: Peek}) // is not handed out
+	fetch(FetchRequest{})
+	woken := make(wakeUp, 1)
+	fetch(FetchRequest{Waiter: &Waiter{Notify: woken}})
+	now += 500
+	put()
+	<-woken
+	_, ages := e.Metrics()
+	if ages.Total() != 3 || ages.Sum() != 1000+2000+0 || ages.Max() != 2000 {
+		t.Errorf("ages = %d, sum %d, max %d", ages.Total(), ages.Sum(), ages.Max())
+	}
+}
+
+// TestSyncMetrics tests how long syncs take, and how late periodic ones come, when each takes 30
+// ms.
+func TestSyncMetrics(t *testing.T) {
+	const took = 30 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &hookFS{FS: segmenttest.New()}
+		fsys.datasync = func(call func() error) error {
+			<-time.After(took)
+			return call()
+		}
+		e, err := Open(testOptions(fsys, func(o *QueueOptions) { o.Sync = SyncEvery(50 * time.Millisecond) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, e, "q", "x")
+		<-time.After(90 * time.Millisecond)
+		syncs, late := e.SyncMetrics()
+		if syncs.Total() != 1 || syncs.Max() != took.Microseconds() {
+			t.Errorf("syncs = %d of %d µs", syncs.Total(), syncs.Max())
+		}
+		if late.Total() != 1 || late.Max() < took.Microseconds() || late.Max() > took.Microseconds()+1000 {
+			t.Errorf("late = %d of %d µs, want one of %v", late.Total(), late.Max(), took)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
