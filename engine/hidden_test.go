@@ -146,6 +146,17 @@ func (h *hiding) restart(power bool, change ...func(*Options)) {
 	verify(h.T, h.Engine)
 }
 
+// wantNothingLeft tests that hidden runs are gone, and their memory with them.
+func (h *hiding) wantNothingLeft() {
+	h.Helper()
+	if files := runFiles(h.fsys); len(files) > 0 {
+		h.Errorf("%q are left", files)
+	}
+	if n := memoryBeyondQueues(h.Engine); n != 0 {
+		h.Errorf("%d bytes are taken by nothing", n)
+	}
+}
+
 // TestHiddenRuns hides delayed items, ends the process, and takes them all out when they are due.
 func TestHiddenRuns(t *testing.T) {
 	for _, power := range []bool{false, true} {
@@ -393,12 +404,7 @@ func TestHiddenFlush(t *testing.T) {
 	h.work()
 	h.Delete(h.now, []byte("q"))
 	h.work()
-	if files := runFiles(h.fsys); len(files) > 0 {
-		t.Errorf("%q are left", files)
-	}
-	if n := memoryBeyondQueues(h.Engine); n != 0 {
-		t.Errorf("%d bytes are taken by nothing", n)
-	}
+	h.wantNothingLeft()
 }
 
 // TestHiddenMoves: a journal that is written anew after a failed sync has the hidden runs, and so has one that a

@@ -192,12 +192,7 @@ func TestHideBesideDelete(t *testing.T) {
 	h.spool.hide(q)
 	h.spool.tend()
 	mustCommit(t, h.Engine, Ticket{Written: h.journal.End()}) // records that are to be written count
-	if files := runFiles(h.fsys); len(files) > 0 {
-		t.Errorf("%q are left", files)
-	}
-	if n := memoryBeyondQueues(h.Engine); n != 0 {
-		t.Errorf("%d bytes are taken by nothing", n)
-	}
+	h.wantNothingLeft()
 }
 
 // TestReadBackBehindFlush flushes a queue whose delayed items are about to be read back. Those that are hidden later come

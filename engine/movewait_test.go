@@ -50,24 +50,13 @@ func TestRejectWaitsForMoves(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				over := false
-				go func() {
+				waitsForMoves(t, e, moves, func() {
 					ticket, err := tt.reject(e, fetched.Read, f.Delivery.Receipt)
 					if err != nil {
 						t.Error(err)
 					}
 					mustCommit(t, e, ticket)
-					over = true
-				}()
-				synctest.Wait()
-				if over {
-					t.Error("the reject is over, but the item has not arrived")
-				}
-				e.finishMoves(Now(), moves)
-				synctest.Wait()
-				if !over {
-					t.Fatal("the reject is not over")
-				}
+				})
 				killed := kill(t, e)
 				wantItems(t, killed, "q", "")
 				wantItems(t, killed, "q_dead", "a b")
@@ -99,24 +88,34 @@ func TestReloadWaitsForMoves(t *testing.T) {
 				e.giveBack(ref.r, Return{How: Reject})
 				moves := q.shard.takeMoves()
 				q.shard.mu.Unlock()
-				over := false
-				go func() {
-					enter(t, e)
-					over = true
-				}()
-				synctest.Wait()
-				if over {
-					t.Error("it is over, but the item has not arrived")
-				}
-				e.finishMoves(Now(), moves)
-				synctest.Wait()
-				if !over || e.journal.Failing() {
-					t.Fatal("it is not over")
+				waitsForMoves(t, e, moves, func() { enter(t, e) })
+				if e.journal.Failing() {
+					t.Fatal("the journal fails")
 				}
 				killed := kill(t, e)
 				wantItems(t, killed, "q", "b")
 				wantItems(t, killed, "q_dead", "a")
 			})
 		})
+	}
+}
+
+// waitsForMoves calls f on a goroutine, and tests that f is over when the queues called moves have been carried for, and
+// not before. The test is in a bubble of synctest.
+func waitsForMoves(t *testing.T, e *Engine, moves []*queue, f func()) {
+	t.Helper()
+	over := false
+	go func() {
+		f()
+		over = true
+	}()
+	synctest.Wait()
+	if over {
+		t.Error("it is over, but the item has not arrived")
+	}
+	e.finishMoves(Now(), moves)
+	synctest.Wait()
+	if !over {
+		t.Fatal("it is not over")
 	}
 }

@@ -37,12 +37,7 @@ func killCycle(
 	ctx context.Context, t *trial, how launch, lanes []*lane, expiring *expiringLane, cycle int,
 ) error {
 	rng := t.rng(cycle<<8 | 255)
-	if rng.IntN(5) == 0 {
-		if err := killStarting(ctx, t, how, rng); err != nil {
-			return err
-		}
-	}
-	s, err := startOrViolate(ctx, t, how)
+	s, err := startBehindKill(ctx, t, how, rng, 5)
 	if s == nil || err != nil {
 		return err
 	}
@@ -79,6 +74,16 @@ func killCycle(
 	})
 	expiring.wait()
 	return err
+}
+
+// startBehindKill starts a server, as startOrViolate does. One time in oneIn it kills another while that starts, before.
+func startBehindKill(ctx context.Context, t *trial, how launch, rng *rand.Rand, oneIn int) (*server, error) {
+	if rng.IntN(oneIn) == 0 {
+		if err := killStarting(ctx, t, how, rng); err != nil {
+			return nil, err
+		}
+	}
+	return startOrViolate(ctx, t, how)
 }
 
 // killStarting starts a server and kills it before, or just after, it is ready.

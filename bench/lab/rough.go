@@ -63,12 +63,7 @@ func (r *rough) cycle(ctx context.Context, env *surroundings, cycle int) error {
 	}
 	defer leave()
 	rng := t.rng(cycle<<8 | 254)
-	if rng.IntN(5) == 0 {
-		if err := killStarting(ctx, t, how, rng); err != nil {
-			return err
-		}
-	}
-	s, err := startOrViolate(ctx, t, how)
+	s, err := startBehindKill(ctx, t, how, rng, 5)
 	if s == nil || err != nil {
 		return err
 	}

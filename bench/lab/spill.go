@@ -91,12 +91,7 @@ func spillCycle(
 	ctx context.Context, t *trial, how launch, lanes []*spillLane, cycle int,
 ) error {
 	rng := t.rng(cycle<<8 | 255)
-	if rng.IntN(6) == 0 {
-		if err := killStarting(ctx, t, how, rng); err != nil {
-			return err
-		}
-	}
-	s, err := startOrViolate(ctx, t, how)
+	s, err := startBehindKill(ctx, t, how, rng, 6)
 	if s == nil || err != nil {
 		return err
 	}
