@@ -17,6 +17,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file begins a backup of a running engine, says which files it has, and retains them until it is over.
+
 var (
 	// ErrBackupRuns means that there is a backup already: one at a time.
 	ErrBackupRuns = errors.New("another backup is running: wait for its end")

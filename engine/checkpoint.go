@@ -12,6 +12,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
+// This file records the state of every queue, in pieces, and what is to be recorded before the file of a run goes.
+
 // checkpointRecords is how many records of a queue's state are made with its shard locked: far less than a millisecond.
 const checkpointRecords = 256
 

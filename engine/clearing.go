@@ -310,9 +310,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		}
 		c.rubbish = e.clear(q, c.staying)
 	}
-	if q.attended() {
-		e.serveWaiters(q, now)
-	}
+	e.serveWaiters(q, now)
 	q.counters.flushes++
 	return int(c.swept), true
 }

@@ -1,5 +1,7 @@
 package engine
 
+// This file removes what leaves the head of a queue unasked: expired items, and those that a full queue owes.
+
 const (
 	// sweepBatch is how many expired items are removed at most before the shard is unlocked for a moment.
 	sweepBatch = 1024

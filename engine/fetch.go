@@ -6,6 +6,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
+// This file has fetches, also from the first of several queues that has an item, and the ends of open reads.
+
 // Receiver takes the items of a fetch. Receive reports whether it takes the item: one that is not taken stays where it
 // is. It is called before the call it was passed to returns, with a shard of the engine locked. So it copies what it
 // wants of the item and returns, and calls nothing of the engine.

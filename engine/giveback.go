@@ -208,7 +208,7 @@ func (e *Engine) wake(q *queue, now Time) (more bool) {
 		}
 		e.giveBack(r, Return{How: Lost})
 	}
-	if n > 0 && q.attended() {
+	if n > 0 {
 		e.serveWaiters(q, now)
 	}
 	return n == dueBatch

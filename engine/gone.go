@@ -18,6 +18,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file walks over what is open and aside, and says what is gone in the middle of a backlog.
+
 // readBatch is how many reads and items aside a walk looks at before it unlocks the shard: some 50 µs of work.
 const readBatch = 1024
 

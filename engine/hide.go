@@ -13,6 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file writes hidden runs, writes them again, and reads them back; hidden.go says when.
+
 const (
 	// hideRun is how many bytes of items a hidden run gets at most. hidePiece is how many items the engine looks at, and
 	// hideBytes how many bytes it copies, about, before it unlocks the shard.

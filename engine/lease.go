@@ -8,6 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
+// This file has leases: items are leased, and their receipts extend the leases, confirm them, or give the items back.
+
 // DefaultLease, as FetchRequest.Lease, stands for the queue's own; see QueueOptions.Lease.
 const DefaultLease time.Duration = -1
 
@@ -258,9 +260,7 @@ func (e *Engine) ReturnLease(now Time, name []byte, receipt uint64, how Return) 
 		return Ticket{}, err
 	}
 	t := e.returnLeased(q, r, how)
-	if q.attended() {
-		e.serveWaiters(q, now)
-	}
+	e.serveWaiters(q, now)
 	return t.Merge(e.unlockReturned(q.shard, q, now, how)), nil
 }
 

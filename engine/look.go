@@ -8,6 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 )
 
+// This file looks at one item in the middle of a queue, changes it, or removes it.
+
 // Which names one item of a queue: by its key, if Key is not nil, and otherwise by its id.
 type Which struct {
 	ID  uint64
@@ -98,9 +100,7 @@ func (e *Engine) look(now Time, name []byte, l *LookRequest, r Receiver) (t Tick
 			q.keys.Forget(l.Key, at.it.ID)
 		}
 		t = t.Merge(e.removeAt(q, &at))
-		if q.attended() { // they may have waited for this item only
-			e.serveWaiters(q, now)
-		}
+		e.serveWaiters(q, now) // they may have waited for this item only
 	}
 	return t, nil
 }
@@ -280,9 +280,7 @@ func (e *Engine) change(now Time, name []byte, l *LookRequest, to Changes) (t Ti
 		return t, ErrNoSuchItem
 	}
 	t = e.changeAt(q, &at, to)
-	if q.attended() {
-		e.serveWaiters(q, now)
-	}
+	e.serveWaiters(q, now)
 	return t, nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file has what the background does now and then, a move of the journal, and the ends of reads that are overdue.
+
 const (
 	maintainInterval = 100 * time.Millisecond // also the resolution of open-read timeouts
 	trimInterval     = 5 * time.Second

@@ -151,24 +151,22 @@ func (o Options) Validate() error {
 	if o.Dir == "" {
 		errs = append(errs, errors.New("no data directory"))
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"memory limit", o.MemoryLimit},
-		{"journal size", o.JournalSize},
-		{"disk reserve", o.DiskReserve},
-		{"segment size", o.SegmentSize},
-		{"maximum number of queues", int64(o.MaxQueues)},
-		{"maximum number of fanout children", int64(o.MaxFanoutChildren)},
-		{"number of shards", int64(o.Shards)},
-		{"sweep interval", int64(o.SweepInterval)},
-	} {
-		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("%s is negative: %d", n.name, n.value))
-		}
-	}
+	refuseNegative(&errs, "memory limit", o.MemoryLimit)
+	refuseNegative(&errs, "journal size", o.JournalSize)
+	refuseNegative(&errs, "disk reserve", o.DiskReserve)
+	refuseNegative(&errs, "segment size", o.SegmentSize)
+	refuseNegative(&errs, "maximum number of queues", int64(o.MaxQueues))
+	refuseNegative(&errs, "maximum number of fanout children", int64(o.MaxFanoutChildren))
+	refuseNegative(&errs, "number of shards", int64(o.Shards))
+	refuseNegative(&errs, "sweep interval", int64(o.SweepInterval))
 	return errors.Join(append(errs, validateFiles(o.Files), o.Settings.Validate())...)
+}
+
+// refuseNegative adds a problem to errs if value is below zero.
+func refuseNegative(errs *[]error, name string, value int64) {
+	if value < 0 {
+		*errs = append(*errs, fmt.Errorf("%s is negative: %d", name, value))
+	}
 }
 
 // SyncPolicy says when what a queue acknowledged is made durable against a power cut.
@@ -292,27 +290,18 @@ func DefaultQueueOptions() QueueOptions {
 func (o QueueOptions) Validate(name string) error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"max_items", o.MaxItems},
-		{"max_size", o.MaxSize},
-		{"max_item_size", o.MaxItemSize},
-		{"max_memory_size", o.MaxMemorySize},
-		{"max_age", int64(o.MaxAge)},
-		{"max_expire_sweep", o.MaxExpireSweep},
-		{"max_queue_age", int64(o.MaxQueueAge)},
-		{"open_transaction_timeout", int64(o.OpenReadTimeout)},
-		{"max_deliveries", o.MaxDeliveries},
-		{"lease", int64(o.Lease)},
-		{"max_delay", int64(o.MaxDelay)},
-		{"max_keys", o.MaxKeys},
-	} {
-		if n.value < 0 {
-			problem("%s is negative: %d", n.name, n.value)
-		}
-	}
+	refuseNegative(&errs, "max_items", o.MaxItems)
+	refuseNegative(&errs, "max_size", o.MaxSize)
+	refuseNegative(&errs, "max_item_size", o.MaxItemSize)
+	refuseNegative(&errs, "max_memory_size", o.MaxMemorySize)
+	refuseNegative(&errs, "max_age", int64(o.MaxAge))
+	refuseNegative(&errs, "max_expire_sweep", o.MaxExpireSweep)
+	refuseNegative(&errs, "max_queue_age", int64(o.MaxQueueAge))
+	refuseNegative(&errs, "open_transaction_timeout", int64(o.OpenReadTimeout))
+	refuseNegative(&errs, "max_deliveries", o.MaxDeliveries)
+	refuseNegative(&errs, "lease", int64(o.Lease))
+	refuseNegative(&errs, "max_delay", int64(o.MaxDelay))
+	refuseNegative(&errs, "max_keys", o.MaxKeys)
 	if o.DiscardOldWhenFull && (o.MaxItems == 0 || o.MaxSize == 0) {
 		problem("discard_old_when_full with a limit of 0 would discard every item for ever")
 	}

@@ -337,7 +337,7 @@ func (e *Engine) endAdd(q *queue, now Time, n int, lsn LSN, seg uint64, s *Store
 	}
 	e.overflow(q)
 	s.Ahead = s.Ahead || e.ahead(q)
-	if q.attended() {
+	if q.attended() { // else a plain put has nothing to call
 		e.serveWaiters(q, now)
 	}
 }

@@ -113,9 +113,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 			e.hideMany(q)
 		}
 		s.Ahead = s.Ahead || e.ahead(q)
-		if q.attended() {
-			e.serveWaiters(q, now)
-		}
+		e.serveWaiters(q, now)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file is the recording side of the spool. It syncs runs, records them, and removes them. It also writes a run
+// again without what is gone.
+
 // record does for q what there is to do on the recording side.
 func (s *spool) record(q *queue) {
 	s.recordMu.Lock()

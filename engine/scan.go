@@ -154,7 +154,7 @@ func (w *Scan) Do(now Time, r Receiver, n int) (more bool) {
 	w.meet()
 	w.change()
 	w.r = nil
-	if len(w.batch) > 0 && q.attended() {
+	if len(w.batch) > 0 {
 		w.e.serveWaiters(q, now)
 	}
 	return !w.done

@@ -289,9 +289,7 @@ func (e *Engine) arrived(q *queue, now Time) (left bool) {
 		e.leaveReadBehind(q)
 	}
 	e.settle(q, now)
-	if q.attended() {
-		e.serveWaiters(q, now)
-	}
+	e.serveWaiters(q, now)
 	if b = q.backlog; b != nil && b.count > 0 && q.waiters.First() != nil {
 		e.wantFill(q)
 	}

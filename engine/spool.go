@@ -16,6 +16,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file has the spool, which moves items between memory and runs: its lists of work, and its figures.
+
 const (
 	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single chunk is larger. It keeps
 	// a processor busy for a tenth of a millisecond: an event loop may have to wait for that. If the writing side falls

@@ -14,6 +14,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file makes the oldest segments of the journal free, and memory of the largest queues.
+
 const (
 	// spareSegments is how many dropped segments the journal keeps at most to use again. With so many, a queue that
 	// spills at full speed never asks for a new one. A new file, and new pages of the cache, cost more than writing

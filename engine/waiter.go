@@ -7,6 +7,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 )
 
+// This file has fetches that wait, and what ends their waits.
+
 // Access says what a fetch does with the item.
 type Access uint8
 
@@ -149,9 +151,9 @@ func (e *Engine) Watch(now Time, name []byte, w *Waiter) error {
 func (q *queue) attended() bool { return q.waiters.First() != nil || q.watchers.First() != nil }
 
 // endWait takes w from its queue's waiters and notifies its owner.
-func (q *queue) endWait(w *Waiter, ref ReadRef) {
+func (q *queue) endWait(w *Waiter, ref ReadRef, err error) {
 	q.takeOut(w)
-	w.Read = ref
+	w.Read, w.Err = ref, err
 	if w.any != nil && ref.IsZero() && !w.any.leftBy(w) {
 		return // the others still wait
 	}
@@ -177,8 +179,7 @@ func (q *queue) endFirst(err error) bool {
 	if w == nil {
 		return false
 	}
-	w.Err = err
-	q.endWait(w, ReadRef{})
+	q.endWait(w, ReadRef{}, err)
 	return true
 }
 
@@ -199,8 +200,7 @@ func (q *queue) refuses(w *Waiter) bool {
 	if err == nil || w.Access == Peek {
 		return false
 	}
-	w.Err = err
-	q.endWait(w, ReadRef{})
+	q.endWait(w, ReadRef{}, err)
 	return true
 }
 
@@ -211,8 +211,7 @@ func (q *queue) endImmediate(n int) (more bool) {
 	for ; l != nil && l.Len() > 0 && n > 0; n-- {
 		w := l.First()
 		q.counters.misses++
-		w.Err = ErrEmpty
-		q.endWait(w, ReadRef{})
+		q.endWait(w, ReadRef{}, ErrEmpty)
 	}
 	return l != nil && l.Len() > 0
 }
@@ -269,8 +268,7 @@ func (e *Engine) serveMore(q *queue, now Time) {
 	for ; left > 0 && q.hearing > 0 && q.watchers.First() != nil; left-- {
 		q.hearing--
 		w := q.watchers.First()
-		w.Err = q.heard
-		q.endWait(w, ReadRef{})
+		q.endWait(w, ReadRef{}, q.heard)
 	}
 	var shown *read
 	for q.waiters.First() != nil && !q.headBusy() {
@@ -282,8 +280,7 @@ func (e *Engine) serveMore(q *queue, now Time) {
 		ok, w := q.first(&it), q.waiters.First()
 		if !ok {
 			if err := q.failure(); err != nil {
-				w.Err = err
-				q.endWait(w, ReadRef{})
+				q.endWait(w, ReadRef{}, err)
 				continue
 			}
 			if !q.coming() && !e.hiddenComing(q) && q.endImmediate(left) {
@@ -306,7 +303,7 @@ func (e *Engine) serveMore(q *queue, now Time) {
 		} else {
 			r = e.openFirst(q, now, &it, w.Access)
 		}
-		q.endWait(w, ReadRef{r, r.id})
+		q.endWait(w, ReadRef{r, r.id}, nil)
 	}
 	if q.hearing > 0 && q.watchers.First() != nil {
 		e.sweepLater(q)

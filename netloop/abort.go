@@ -2,6 +2,8 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
+// This file brings the items of open reads back, for a request or when a session ends.
+
 // abortPiece is how many reads a loop brings back itself, for one request or the end of one session. A job
 // brings more back.
 const abortPiece = confirmPiece

@@ -14,6 +14,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
+// This file opens the ports, and accepts or refuses connections.
+
 // protocols are those that the server speaks, by name.
 var protocols = map[string]protocol{
 	ProtocolMemcache: memcacheProtocol{},

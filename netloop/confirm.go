@@ -6,6 +6,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// This file confirms open reads for a request, however many.
+
 // confirmPiece is how many reads are confirmed with a shard locked. For one request a loop confirms no
 // more than that itself; a job confirms the others, piece by piece.
 const confirmPiece = 1024

@@ -10,6 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
+// This file has the drainer, which sends what sockets have not taken, and closes connections that have ended.
+
 // lingerTime is how long a connection that has ended is kept for a peer that has not read
 // everything, from the last time it read.
 const lingerTime = 10 * time.Second

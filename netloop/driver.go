@@ -10,6 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
+// This file has the driver of a loop on sockets: it reads from them, and hands the bytes to their sessions.
+
 // readSize is how many bytes of a connection are read at a time.
 const readSize = 64 << 10
 

@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// This file has the poller that waits with epoll itself.
+
 // maxEvents is how many events one wait returns at most. What is ready beyond them comes with the
 // next one: the kernel goes round.
 const maxEvents = 256

@@ -2,6 +2,8 @@ package netloop
 
 import "time"
 
+// This file buffers input, and says which session gives way when memory for that is short.
+
 const (
 	// staleTime is how long an incomplete request may stay in its class, and keep others from as much: it hardly comes.
 	staleTime = 30 * time.Second

@@ -9,6 +9,8 @@ import (
 	"time"
 )
 
+// This file has the TLS handshakes of a server, and bounds how many are under way.
+
 const (
 	// handshakeTime is how long a handshake may take.
 	handshakeTime = 10 * time.Second

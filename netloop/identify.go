@@ -10,6 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// This file has a client say who it is, and refuses what it may not do.
+
 // mayOperate returns why the client may not operate the server. A client that is nobody in particular must be on
 // this machine; whether a user may was asked before.
 func (s *session) mayOperate() error {

@@ -8,6 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// This file says who the peer of a session is, and which right a request needs.
+
 // Bounds of a peer that has not said who it is.
 const (
 	identifyTime = 10 * time.Second // from the beginning, with a TLS handshake and all attempts

@@ -1,5 +1,7 @@
 package netloop
 
+// This file has the beginning and the end of a session.
+
 // open takes in a new session.
 func (l *loop) open(s *session) {
 	l.begin()

@@ -9,6 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
+// This file has the options of a port.
+
 // Names of the protocols.
 const (
 	ProtocolMemcache = "memcache"

@@ -9,6 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// Requests of the memcache protocol about reads, leases and single items.
+
 func memcacheConfirm(s *session, req *memcache.Request) {
 	s.confirmMany(s.requestName(req), int(req.Count), func(s *session, err error) {
 		if err != nil {

@@ -15,6 +15,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// This file has the options of a server.
+
 // Version is what the server calls itself. Clients of the memcache protocol want it to start with a
 // number above zero.
 const Version = "3.0.0"

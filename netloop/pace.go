@@ -2,6 +2,8 @@ package netloop
 
 import "slices"
 
+// This file has the driver not read, for a while, from connections that are ahead of the disk or over a quota.
+
 const (
 	// maxPace is for how many milliseconds at most the driver does not read from a connection. If the disk does not
 	// come back, the client must not wait for ever.

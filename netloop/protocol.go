@@ -2,6 +2,8 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
+// This file says what a session needs of its protocol and of its connection.
+
 // sink is where a session's replies go.
 type sink interface {
 	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer

@@ -8,6 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// This file fetches from the first of several queues that has an item.
+
 // From implements engine.AnyReceiver.
 func (s *session) From(i int) { s.name = s.wait.several.sources[i].spelt }
 

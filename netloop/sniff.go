@@ -6,6 +6,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/histogram"
 )
 
+// This file counts what the clients of one loop ask; sniffing.go adds that up for an operator.
+
 const (
 	// maxAsked bounds the kinds of requests that a loop counts apart, and the queues that it knows while it does.
 	maxAsked = 4096

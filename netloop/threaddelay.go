@@ -2,6 +2,8 @@ package netloop
 
 import "time"
 
+// This file says how long a thread waited for a processor: a turn that takes long may only have waited.
+
 // delayInterval is how old the figure may become that a long turn is compared with.
 const delayInterval = 50 * time.Millisecond
 

@@ -11,6 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// Calls of Thrift that end reads, or change how long they last.
+
 // receiptSize is how many bytes a job needs for each id that it is to end the read of.
 const receiptSize = 8
 

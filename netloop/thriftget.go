@@ -11,6 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// Calls of Thrift that get items, up to as many as the client wants.
+
 // maxThriftReply is how large a reply to get may become, in bytes, unless a single item is larger. The common client
 // libraries refuse a frame of more than 16,384,000 bytes.
 const maxThriftReply = 16_384_000

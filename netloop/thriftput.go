@@ -7,6 +7,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// Calls of Thrift that put items.
+
 // maxPutItems is how many items a loop puts itself at most, for one request.
 const maxPutItems = 1024
 

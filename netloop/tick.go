@@ -2,6 +2,8 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
+// This file has the tick: it commits what a turn did, and sends the replies.
+
 // maxRounds is how many rounds a tick may take while other goroutines post news. Then the requests of clients have
 // their turn.
 const maxRounds = 4

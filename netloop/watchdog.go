@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+// This file has the watchdog, which measures the turns of a loop and names what took long.
+
 const (
 	// longTurn is how long a turn takes at least to be counted and logged.
 	longTurn = 5 * time.Millisecond

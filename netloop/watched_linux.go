@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// This file knows the sockets of a gnetPoller, and polls them behind a turn.
+
 const (
 	// fewSockets is up to how many connections linger looks at their sockets.
 	fewSockets = 8

@@ -6,6 +6,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
+// This file has the bytes of segments, both ways.
+
 // Position is a place in the log: bytes from the start of its life, over all segments. Positions
 // never repeat, also when old segments are dropped and their files used again.
 type Position uint64

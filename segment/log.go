@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 )
 
+// This file has the log: appends, syncs and what it has of segments.
+
 // DefaultSegmentSize is the size, in bytes, of a segment unless Options say otherwise.
 const DefaultSegmentSize = 64 << 20
 

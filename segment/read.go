@@ -7,6 +7,8 @@ import (
 	"io"
 )
 
+// This file reads the frames of one segment, and looks for traces of frames behind the last one.
+
 // scanSize is how many bytes a scan asks the disk for at a time, unless a frame is longer.
 const scanSize = 1 << 20
 

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 )
 
+// This file has the log go on in the next segment, and drops the oldest ones.
+
 // bytesWorthZeros says when the log writes new files over with zeros in advance. It does if a sync of the segment
 // before covered at most so many bytes, on average. Zeros cost one pass over the file. Without them a sync costs a
 // third more, however little it covers, because its blocks are only reserved.

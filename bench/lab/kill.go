@@ -76,7 +76,7 @@ func killCycle(
 	return err
 }
 
-// startBehindKill starts a server, as startOrViolate does. One time in oneIn it kills another while that starts, before.
+// startBehindKill starts a server as startOrViolate does. Once in oneIn times it first kills another one that starts.
 func startBehindKill(ctx context.Context, t *trial, how launch, rng *rand.Rand, oneIn int) (*server, error) {
 	if rng.IntN(oneIn) == 0 {
 		if err := killStarting(ctx, t, how, rng); err != nil {
