@@ -8,7 +8,7 @@
 //	queue         a named FIFO of items
 //	fanout child  a queue whose name begins with its parent's and a +; it gets each put to the parent
 //	alias         a name that hands on what is put to it, to its destinations: queues, or other aliases. Nobody
-//	              fetches from it. In the journal a Destination is a queue, and the id that an item has in it
+//	              fetches from it. A Destination in the journal is a queue, with the id that an item has there
 //	shard         some of the queues, under one lock
 //	chunk         a piece of memory with the images of consecutive items of one queue
 //	window        the items of a queue that are in memory, oldest first, in chunks
@@ -31,7 +31,7 @@
 //	              journal has come that far, the ticket is good
 //	puts record   consecutive puts to one queue, with their images behind each other
 //	keep record   the rewritten image of an item that lives, so that its older place can go; a function called
-//	              keep writes one. A backup retains segments
+//	              keep writes one. A backup keeps nothing: it retains segments
 //	pin           of a read: its item lies in a segment of the journal, which therefore cannot go
 //	checkpoint    rewrite the state of every queue, so that old segments can go
 //	backlog       the part of a queue that is on disk, or on its way there
@@ -46,8 +46,8 @@
 //	spill, fill   write chunks of a queue to its runs; read frames back into its window
 //	ahead         of a queue: it takes puts faster than the disk does. Reading ahead is something else:
 //	              frames are read before a consumer needs them
-//	settle        drop or expire items at the head of a queue that a put or a sweep owes, since they were on
-//	              disk alone when it ran. Until then, and while reads come back in pieces, the head is busy
+//	settle        drop or expire what a queue owes: an earlier put or sweep had to leave it at the head, because
+//	              it was on disk alone. Until then, and while reads come back in pieces, the head is busy
 //	win           of a queue: have an item first for a wait for several queues, and so end the wait
 //	stray         of a run: no record names it, or no queue has it
 //	withheld      of a queue: the start could not restore it whole, so the engine does not serve it
@@ -79,7 +79,7 @@
 // The order, outer first; nobody needs to take them all:
 //
 //	Engine.reloadMu, Journal.prepareMu       one Reload, or one Prepare; taken with no other lock held
-//	Engine.backing                           segments are dropped; no shard or log is locked before it
+//	Engine.backing                           while segments are dropped; taken with no shard or log locked
 //	spool.hideMu, writeMu, recordMu, readMu  one goroutine hides, writes, records, or reads runs; held during I/O
 //	Journal.syncMu, writeMu                  one goroutine syncs, or writes, the journal; held during I/O, and
 //	                                         never taken with a shard locked

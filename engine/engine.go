@@ -54,7 +54,7 @@ type Engine struct {
 	deletes    atomic.Int64  // queues deleted, expired ones included
 	expires    atomic.Int64  // queues expired
 	closed     atomic.Bool
-	backing    retain.Files  // by a backup; no shard or log is locked before it
+	backing    retain.Files  // by a backup; taken with no shard or log locked
 	disk       diskroom.Room // written by maintain
 	pressed    chan struct{} // capacity 1: memory is short
 

@@ -24,7 +24,7 @@ const checkPage = `Usage:
     kestrel config check FILE
 
 Reads a configuration file as 'kestrel serve --config FILE' does, and says what
-is wrong with it, with lines. It starts and changes nothing.
+is wrong with it, by line. It starts and changes nothing.
 
 Example:
     $ kestrel config check kestrel.toml
@@ -72,11 +72,11 @@ const configImportPage = `Usage:
     kestrel config import FILE > kestrel.toml
 
 Translates a configuration file of the original Kestrel 2.x, such as
-config/production.scala, to TOML on standard output. What it cannot translate it
-lists on standard error, with lines, and so it does with what is different here.
+config/production.scala, to TOML on standard output. On standard error it
+lists, by line, what it cannot translate, and what is different here.
 
 It reads assignments, QueueBuilder and AliasBuilder, sizes and durations such as
-16.megabytes and 30.seconds. FILE is a program, and what else it may compute is
+16.megabytes and 30.seconds. FILE is a program: what else it may compute is
 not run.
 
 Example:

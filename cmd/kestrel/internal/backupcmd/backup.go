@@ -38,7 +38,7 @@ backup; one that was confirmed before is not; items that are open with readers
 are.
 
 DIR may have an earlier backup. Then only what is new is copied, and the earlier
-backup stays whole until the new one is durable. If the command dies, say it
+backup stays whole until the new one is durable. If the command dies, run it
 again: it goes on with what has come. With - a tar archive goes to standard
 output; it is whole if it ends with a file MANIFEST.
 

@@ -19,10 +19,10 @@ const restorePage = `Usage:
     kestrel restore FROM --check
 
 Makes DATA, which must be empty or missing, what 'kestrel backup' copied. FROM
-is the directory of a backup, the archive that it wrote, or - for that on
-standard input. The command compares every sum, reads DATA as a server would
-when it starts, and makes it durable. If it dies, no server starts on DATA, and
-the next restore begins anew.
+is a backup: its directory, its archive, or - for an archive on standard input.
+The command compares every sum, reads DATA as a server would when it starts, and
+makes it durable. If it dies, no server starts on DATA, and the next restore
+begins anew.
 
 Flags:
     --data-dir DATA

@@ -22,7 +22,7 @@ Puts, reads, changes and deletes messages: over Burrow's protocol, in a
 directory of kestrel's, or in a file of SQLite's. The verbs are those of
 Burrow's own command line; 'kestrel burrow VERB --help' has the flags of each.
 The account is 'default', whose queues are those of the other protocols, unless
--a says another one.
+-a names another one.
 
 `
 

@@ -37,7 +37,7 @@ once.
 
 Flags:
 %s
-One queue at one of two places, the first of which has a stand-in:
+Each queue is at one of two places, and the first place has a stand-in:
 
 Example:
     $ kestrel proxy --backend 'hash://10.0.0.5:8080|10.0.0.6:8080,10.0.0.7:8080'

@@ -66,8 +66,8 @@ func newClients() *cobra.Command {
 		usage: "clients [QUEUE] [flags]",
 		short: "show who is connected, and who holds a queue's items",
 		about: `Lists the connections of one server, those with most open reads first. With QUEUE, only those that wait for
-the queue or hold items of it. HOLDS and WAITS name queues; OLDEST is how long the oldest of the held items, of QUEUE
-if it is given, has been held. The admin port of the server answers: set admin_port in its configuration.
+the queue or hold items of it. HOLDS and WAITS name queues. OLDEST is how long the connection has held
+the item that it took first; with QUEUE, only items of that count. The admin port of the server answers: set admin_port in its configuration.
 
 Items that Thrift clients get belong to a receipt, and to no connection. --leases lists who took those of QUEUE, even if
 the client has gone. It also lists users with a quota, who lease items by any protocol.
@@ -75,7 +75,8 @@ the client has gone. It also lists users with a quota, who lease items by any pr
 If the port asks for a user, that user needs operate and stats *. A token in $KESTREL_TOKEN does as well as a password.
 --tls encrypts.
 
---return-reads gives back what a connection holds, --end closes it as well. Both work from the server's own machine.`,
+--return-reads gives back what a connection holds, --end closes it as well. Both work on
+the server's own machine, and from elsewhere for a user with operate.`,
 		examples: `$ kestrel clients
 NO  PEER  PROTOCOL  AGE  IDLE  REQUESTS  UNREAD  HOLDS  OLDEST  WAITS
 0 connections

@@ -30,7 +30,7 @@ gets the status Quiescent, and the command says that it can be stopped. Nothing 
 Queues with fanout children are left to their consumers, since their items would reach the children again.
 
 --for bounds the wait: if the server still holds something then, it stays as it is, and the exit status is 1. A server that
-is the last to take puts is drained only with --yes, or if a terminal says so.`,
+is the last to take puts is drained only with --yes, or if somebody agrees at the terminal.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"
 $ kestrel cluster drain $KESTREL_SERVER --yes --for 1s --interval 100ms; echo "exit status $?"

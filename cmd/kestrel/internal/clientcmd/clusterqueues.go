@@ -230,7 +230,7 @@ func newClusterFlush() *cobra.Command {
 		usage: "flush QUEUE... [flags]",
 		short: "discard the items of queues on every server",
 		about: `Discards all items that are queued, on every server that answers, and says for each what that was. Items that are
-open with a reader stay. A server that is away keeps its items: then the exit status is 1. It says what there is and asks
+open with a reader stay. A server that is away keeps its items: then the exit status is 1. The command says what there is and asks
 first; without a terminal it needs --yes.`,
 		examples: `$ kestrel put work hello world
 2 items put into "work"

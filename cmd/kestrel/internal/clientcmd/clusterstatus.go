@@ -111,8 +111,8 @@ func newClusterStatus() *cobra.Command {
 		short: "what each server is and holds; --set changes its status",
 		about: `Lists the servers, or those that are named: status, the sets they are in, and what they hold. --set gives them
 another status first: Up, WriteAvoid (asks producers to go elsewhere), ReadOnly (takes no puts) or Quiescent (neither puts
-nor gets). A status that is stricter is enforced after the server's status_change_grace_period. It says how many servers
-that concerns and asks first; without a terminal it needs --yes.`,
+nor gets). A status that is stricter is enforced after the server's status_change_grace_period. The command says how many
+servers that concerns and asks first; without a terminal it needs --yes.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"
 $ kestrel cluster status
@@ -151,7 +151,7 @@ func newClusterQuiesce() *cobra.Command {
 		short: "have servers take nothing and give nothing",
 		about: `Gives the servers, or those that are named, the status Quiescent. They leave both sets, and after their grace
 period they take no puts and give no items. Nothing they hold is lost, and it stays with them: 'kestrel cluster drain' has it
-consumed first. 'kestrel cluster status --set Up' ends it. It says how many servers that concerns and asks first; without a
+consumed first. 'kestrel cluster status --set Up' ends it. The command says how many servers that concerns and asks first; without a
 terminal it needs --yes.`,
 		examples: `$ kestrel cluster quiesce --yes
 SERVER  STATUS  SETS  VERSION  UPTIME  CONNECTIONS  QUEUES  ITEMS  OPEN  BYTES

@@ -32,7 +32,7 @@ func newDrain() *cobra.Command {
 		about: `Takes items from a queue until there is none, and writes each with a line end to a new file. An item leaves its queue
 only when the file with it is on the disk. Whatever fails, the item is in the queue, in the file, or in both.
 'kestrel put' reads such a file. If an item holds a line end, the file would not say where it ends: drain stops there,
-and asks for -0. drain says what there is and asks first; without a terminal it needs --yes.`,
+and needs -0. It says what there is and asks first; without a terminal it needs --yes.`,
 		examples: `$ kestrel put work one two three
 3 items put into "work"
 $ kestrel drain work --to work.txt --yes

@@ -34,9 +34,9 @@ func newGet() *cobra.Command {
 		about: `Takes items from a queue and prints each with a line end. An item is gone from its queue once it has been
 written to standard output: if that fails, it is delivered again.
 
-With --exec a shell runs COMMAND for each item, which it has as its standard input. Exit status 0 confirms
-the item; any other gives it back, after a while, for the next to try. That is a worker in one line: it goes
-on until a signal ends it, or --count or --wait do. It then waits for the commands that run.`,
+With --exec a shell runs COMMAND for each item. The item is its standard input. Exit status 0 confirms the item. Any
+other gives it back after a while, and then it is delivered again. That is a worker in one line: it goes on until a
+signal ends it, or --count or --wait do. It then waits for the commands that run.`,
 		examples: `$ kestrel put work one two three
 3 items put into "work"
 $ kestrel get work

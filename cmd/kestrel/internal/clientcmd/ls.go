@@ -52,10 +52,10 @@ func newLs() *cobra.Command {
 	return command{
 		usage: "ls [PATTERN...] [flags]",
 		short: "list queues, with what they hold",
-		about: `Lists the queues whose names match one of the patterns, or all. AGE is how long ago the item taken last had
-been put: how far consumers are behind. WAITING is readers that wait. OPEN is items that a reader has not
-confirmed yet, and LEASED is those under a lease. DELAYED is items that are hidden until they are due; ITEMS
-counts these too. The command adds up the figures of several servers, and shows the highest AGE.
+		about: `Lists the queues whose names match one of the patterns, or all. AGE is how long ago the item that was taken last
+was put: how far consumers are behind. WAITING counts readers that wait. OPEN counts items that a reader has not
+confirmed yet, and LEASED those under a lease. DELAYED counts items that are hidden until they are due; ITEMS counts
+these too. The command adds up the figures of several servers, and shows the highest AGE.
 
 In a pattern * stands for any characters, ? for one.`,
 		examples: `$ kestrel put work hello world

@@ -76,10 +76,10 @@ func newMove() *cobra.Command {
 		usage: "move FROM TO [flags]",
 		short: "move items from one queue to the end of another",
 		about: `Moves the items that are in queue FROM when it begins to the end of queue TO, in their order. TO may be on other
-servers. An item leaves FROM only when TO has stored it, so none is lost, whatever fails. Items that are on their way
-then may be in both. Items keep their flags and their expiry, up to a second longer. They keep their key if TO is on
-one server, and has no item with that key. One that expires after 18 January 2038 stays for good. They lose the count of their deliveries, and where they were a dead letter
-before. Servers before version 3 report neither expiry nor key, so their items lose both.`,
+servers. An item leaves FROM only when TO has stored it, so none is lost. If something fails, items that are on
+their way may be in both. Items keep their flags and their expiry, up to a second longer. They keep their key if TO is on
+one server, and has no item with that key. One that expires after 18 January 2038 stays for good. They lose the count of
+their deliveries, and the name of the queue that gave them up. Servers before version 3 report neither expiry nor key, so their items lose both.`,
 		examples: `$ kestrel put work_dead one two three
 3 items put into "work_dead"
 $ kestrel move work_dead work

@@ -32,8 +32,8 @@ func newPeek() *cobra.Command {
 --key it is the item with that id or key, wherever it is.
 
 With --from it lists items, in the order of their ids, from an id on. It shows how often each was delivered, and when
-its delay or lease is over. --hidden adds those that are delayed, leased or open. An id is an item's position in
-its queue, and stays the same.`,
+its delay or lease is over. --hidden adds those that are delayed, leased or open. The ids of a queue rise
+with each put, and an item keeps its own.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"
 $ kestrel peek work

@@ -41,10 +41,10 @@ func newPut() *cobra.Command {
 		about: `Puts each ITEM into a queue, which comes into being with it. Without ITEM and --file, each line of
 standard input is an item, without its line end.
 
-Items go to the servers in turn. They are stored when the command says so; how safe they are then, the
-server's sync_journal says. The first item that is refused ends the command.
+Items go to the servers in turn. They are stored when the command says so. The server's sync_journal says
+how safe they are then. The first item that is refused ends the command.
 
-With --delay the items are hidden until then. With --key the one item takes the place of the item with that
+With --delay the items are hidden for that time. With --key the one item takes the place of the item with that
 key, if the queue has one. --only new puts it only if there is none, and --only replace only if there is one.`,
 		examples: `$ kestrel put work hello world
 2 items put into "work"

@@ -19,8 +19,8 @@ func newRedrive() *cobra.Command {
 		about: `Moves dead letters back to the end of the queue that gave them up, in their order. It moves those that are in the
 dead-letter queue when it begins. Those of QUEUE_dead go to QUEUE, and those of QUEUE_dead+CHILD to QUEUE+CHILD. A dead-letter queue of
 another name needs --to. The count of deliveries begins anew. An item leaves the dead-letter queue only when the other
-queue has stored it, so none is lost, whatever fails. Items that are on their way then may be in both. Items keep
-their flags, expiry and key as those of move do.`,
+queue has stored it, so none is lost. If something fails, items that are on their way may be in both. Items keep
+their flags, expiry and key as those of 'kestrel move' do.`,
 		examples: `$ kestrel put work_dead one two three
 3 items put into "work_dead"
 $ kestrel redrive work_dead --limit 1

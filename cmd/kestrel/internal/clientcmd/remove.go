@@ -22,7 +22,7 @@ func newFlush() *cobra.Command {
 		usage: "flush QUEUE... [flags]",
 		short: "discard the items of queues",
 		about: `Discards all items that are queued, on every server. Items that are open with a reader stay, and come back if it
-fails. It says what there is and asks first; without a terminal it needs --yes.`,
+fails. The command says what there is and asks first; without a terminal it needs --yes.`,
 		examples: `$ kestrel put work hello world
 2 items put into "work"
 $ kestrel flush work --yes
@@ -40,7 +40,7 @@ func newDelete() *cobra.Command {
 		usage: "delete QUEUE... [flags]",
 		short: "remove queues, with what is in them",
 		about: `Removes queues on every server, with their items, those that are open included. The next put makes a queue anew,
-with its counters at 0. It says what there is and asks first; without a terminal it needs --yes.`,
+with its counters at 0. The command says what there is and asks first; without a terminal it needs --yes.`,
 		examples: `$ kestrel put work hello world
 2 items put into "work"
 $ kestrel delete work --yes

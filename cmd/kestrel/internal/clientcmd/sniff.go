@@ -58,9 +58,9 @@ func newSniff() *cobra.Command {
 		usage: "sniff [PATTERN...] [flags]",
 		short: "what clients ask: rates and sizes by queue and client",
 		about: `Listens to the requests of one server for a while. It lists what clients asked of all queues, or of those that match
-one of the patterns, the most frequent requests first. A line has the requests, items and bytes in a second. It also has
-sizes of items: half of them, 99 % of them, and all of them are at most that large. A client is the host that it comes
-from, with its user or the name that it gives itself.
+one of the patterns, the most frequent requests first. A line has the requests, items and bytes in a second. Its last
+three columns are sizes: half of the items, 99 % of them, and all of them are at most that large. A client is the host
+that it comes from, with its user or the name that it gives itself.
 
 The admin port of the server answers clients on its own machine, and users with the rights stats and operate. One
 client can listen at a time. The server keeps a few MB at most meanwhile, and nothing while nobody listens.`,

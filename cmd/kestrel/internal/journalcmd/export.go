@@ -34,8 +34,8 @@ item for any other.
 
 The export only reads DATA. No server may run on it, and no import may be
 unfinished there. It refuses a queue that already has a file in DIR. Each file
-appears whole or not at all. What a killed export left of one, export~~…, the
-next export to DIR removes.
+appears whole or not at all. An export that was killed may leave a
+file export~~…, which the next export to DIR removes.
 
 Flags:
     --all

@@ -22,9 +22,10 @@ import (
 const inspectPage = `Usage:
     kestrel journal inspect [QUEUE...] --data-dir DATA [--config FILE] [--json]
 
-Shows what a data directory holds: the segments of its journal, where it is torn
-if it is, and its queues. With QUEUE, the items of these queues instead, oldest
-first: id, size, when added, when they expire, flags, and how the data begins.
+Shows what a data directory holds: its queues, the segments of its journal, and
+where that is torn, if it is. With QUEUE, the items of these queues instead,
+oldest first: id, size, when added, when they expire, flags, and how the data
+begins.
 It changes nothing; no server may run on DATA.
 
 Flags:

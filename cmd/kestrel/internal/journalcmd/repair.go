@@ -26,8 +26,8 @@ No server may run on DATA.
 
 With --apply it writes what is left to a new journal and new files of backlogs.
 They take the place of the damaged ones in one step. Before that it copies the
-old journal, and every backlog file that it replaces, to DATA/damaged.N. Move
-them back to undo the repair. That takes as much room again.
+old journal, and every backlog file that it replaces, to DATA/damaged.N. The
+copies take as much room again. Move them back to undo the repair.
 
 If the records of removals are lost, their items may be delivered once more. A
 queue whose name is lost becomes recovered-N. repair does not read a failing

@@ -53,7 +53,7 @@ const tokenPage = `Usage:
 
 Makes a random token. Prints it on the first line, for the HTTP client that
 sends "Authorization: Bearer TOKEN", and its hash on the second, for 'tokens' of
-[users.NAME]. Nobody can make the token of its hash: keep it.
+[users.NAME]. Keep the token: nobody can make it from its hash.
 
 Example:
     $ kestrel user token
