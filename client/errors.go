@@ -71,8 +71,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A notSent error says that a request certainly did nothing, for want of a server that works, and
-// that another one may be asked.
+// A notSent error says that a request certainly did nothing, because its server does not work. Another server may be
+// asked.
 type notSent struct {
 	err    error
 	closes bool // the server closes the connection behind its answer, and does nothing that follows

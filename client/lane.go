@@ -376,7 +376,7 @@ func (l *lane) round(out []byte, calls []*call) error {
 }
 
 // unanswered says what the end of the replies means for puts that have none. A server that refuses
-// for its status closes behind that, and does nothing that follows it: those puts are for others. If it
+// for its status closes the connection, and runs no later request: those puts are for other servers. If it
 // closes before it has read them all, its machine resets the connection.
 func (l *lane) unanswered(read, write, last error) error {
 	if closing(last) {

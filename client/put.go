@@ -386,8 +386,8 @@ func (b *batch) give(ctx context.Context, l *lane, k *call, at int) error {
 // errSlow withdraws puts from a server that is slow.
 var errSlow = errors.New("the server is slow, and others are not")
 
-// await waits for the end of a call. One that has gathered behind a server that stalls goes to a
-// server that does not, with a notSent.
+// await waits for the end of a call. If its server stalls and others do not, a call that has
+// only gathered ends with a notSent, and goes to one of them.
 func (b *batch) await(ctx context.Context, l *lane, k *call) error {
 	if !l.client.others() {
 		return await(ctx, l.client.ctx, k.done)

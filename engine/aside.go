@@ -122,7 +122,7 @@ func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
 	e.setAlarm(q)
 }
 
-// countFor has the lease with a token, which was taken at that time, count for h, unless that is nil.
+// countFor has a lease count for h, unless that is nil: the one with that token, taken at that time.
 func (q *queue) countFor(token uint64, h *Holder, taken Time) {
 	if h == nil {
 		return
@@ -263,7 +263,7 @@ func (q *queue) deliveries(it *Item) uint16 {
 	return 0
 }
 
-// Holder counts the leases that one client has, on the queues that it is used for, no matter who ends them. The zero
+// Holder counts the leases of one client on the queues that it is used for, no matter who ends them. The zero
 // Holder counts none. It must not be copied. Its methods may be called from any goroutine.
 type Holder struct {
 	Client Client // for operators; it does not change once the Holder is used

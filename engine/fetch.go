@@ -42,7 +42,7 @@ type Fetched struct {
 	Waiting bool
 	// Meter is that of the queue; nil if nothing is measured.
 	Meter *Meter
-	// Alias says that the name is that of an alias, which is always empty.
+	// Alias says that the name is an alias: it is always empty.
 	Alias bool
 	// ManyLeft says that many items are left: a consumer of the queue catches up.
 	ManyLeft bool

@@ -67,8 +67,8 @@ func (q *queue) hiddenRuns() []*hidden.Run {
 	return slices.Clone(q.aside.hidden.Runs())
 }
 
-// leaveRun notes that an item, whose body has that size, does not live in a hidden run any more. It reports
-// whether it lived in one that is written: then the journal has no image of it.
+// leaveRun notes that an item with a body of that size does not live in a hidden run any more. It reports
+// whether the item lived in one that is written: then the journal has no image of it.
 func (q *queue) leaveRun(id uint64, size int) bool {
 	if q.aside == nil || len(q.aside.hidden.Runs()) == 0 {
 		return false

@@ -252,7 +252,7 @@ func (q *queue) keySeed() *keyindex.Seed {
 	return &q.keys.Seed
 }
 
-// noteKey notes that it, which has a key, is the item of that.
+// noteKey notes that it is the item of its key.
 func (q *queue) noteKey(it *Item) { q.index().Note(it.Key(), it.ID) }
 
 // isOfKey reports whether it, which has a key, is the item of that.

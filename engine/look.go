@@ -198,8 +198,8 @@ func (e *Engine) Find(now Time, name, key []byte) (id uint64, ok bool) {
 	return at.it.ID, true
 }
 
-// lockItem locks the shard of the queue called name. It returns that queue, if there is one, and where the item is that
-// which names. Items that have expired or are due have been looked at. With an error nothing is locked.
+// lockItem locks the shard of the queue called name. It returns that queue, if there is one, and where the item called
+// which is. Items that have expired or are due have been looked at. With an error nothing is locked.
 func (e *Engine) lockItem(now Time, name []byte, which Which) (q *queue, at spot, err error) {
 	if e.closed.Load() {
 		return nil, at, ErrClosed

@@ -236,8 +236,8 @@ func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
 // Restore appends an item to the queue called name as another store had it. The item keeps its time added, expiry,
 // key, origin, and how it stands. It gives it the queue's next id. It copies Data. Unlike Put it heeds no option of
 // the queue, neither limits nor white list, and passes the item on to no other queue. An alias's name is a queue's
-// here, and the fanout children have items of their own. An item that has the key already keeps it, and one that has
-// the receipt keeps that. The ticket is that of a Put.
+// here, and the fanout children have items of their own. If another item has the key or the receipt already, that item keeps
+// it. The ticket is that of a Put.
 //
 // It returns ErrItemTooLarge, ErrOutOfMemory, ErrOutOfDisk, ErrJournal, ErrClosed,
 // ErrTooManyQueues, ErrTooManyChildren or ErrBadName, having added nothing.

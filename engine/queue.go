@@ -241,7 +241,7 @@ func (e *Engine) takeNext(q *queue, it *Item) *read {
 	return r
 }
 
-// remove records in the journal that item id is gone, whose body has that size.
+// remove records in the journal that item id is gone; size is that of its body.
 func (q *queue) remove(j *journal.Journal, id uint64, size int) Ticket {
 	if q.aside != nil {
 		q.leaveRun(id, size)

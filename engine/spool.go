@@ -227,7 +227,7 @@ type spoolStats struct {
 	spills, syncs, fills histogram.Counts // µs; guarded by mu
 }
 
-// took takes in that something of the kind that which chooses has taken since it began.
+// took adds how long something has taken since it began to the distribution called which.
 func (s *spoolStats) took(which *histogram.Counts, began time.Time) {
 	n := time.Since(began).Microseconds()
 	s.mu.Lock()

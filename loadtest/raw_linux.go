@@ -147,8 +147,8 @@ func newSocket(family int) (fd int, err error) {
 	return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 }
 
-// bindLate has the port of a socket that is bound be chosen by connect, which then takes any that is free
-// towards its target.
+// bindLate has connect choose the port of a socket, and not bind. So it may be any port that is free towards
+// the target.
 func bindLate(fd int) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 }

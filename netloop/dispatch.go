@@ -40,8 +40,8 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	return put.Ticket, s.unnamed(name, err)
 }
 
-// afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk, and that a
-// client that puts does not catch up.
+// afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk, and that
+// the client puts and so does not catch up.
 func (s *session) afterPut(name []byte, t engine.Ticket, ahead bool) {
 	s.after(t)
 	s.catchUp = false

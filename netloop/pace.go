@@ -46,7 +46,7 @@ func (d *driver) pace(c *conn) {
 	}
 }
 
-// logAhead logs that a client puts to a queue which is ahead of the disk, unless that was logged a moment ago.
+// logAhead logs that a client puts to a queue ahead of the disk, unless it logged that a moment ago.
 func (d *driver) logAhead(queue []byte) {
 	if p := &d.paced; p.logged == 0 || d.clock-p.logged >= paceLogInterval {
 		p.logged = d.clock

@@ -239,8 +239,8 @@ func (s *session) nothingCame(kind waitKind) {
 	}
 }
 
-// stopWaiting ends the wait of a session whose client sends nothing more, with the reply that nothing came. TCP does not
-// tell a client that may still read from one that is gone, and an item would be lost with that.
+// stopWaiting ends the wait of a session whose client sends nothing more, with the reply that nothing came. By TCP,
+// a client that may still read looks like one that is gone, and an item sent to the latter would be lost.
 func (s *session) stopWaiting() {
 	if s.state != waiting {
 		return

@@ -302,7 +302,7 @@ func thriftGetVersion(s *session, req *thrift.Request) {
 	s.out = thrift.AppendVersion(s.out, req.Call, Version)
 }
 
-// thriftUpgrade accepts that requests have a header from now on, which may say who calls.
+// thriftUpgrade accepts that requests have a header from now on. The header may say who calls.
 func thriftUpgrade(s *session, req *thrift.Request) {
 	s.out = thrift.AppendUpgrade(s.out, req.Call)
 	s.thrift.upgraded = true

@@ -113,7 +113,7 @@ type Appended struct {
 func (l *Log) Append(buf []byte) (Appended, []byte, error) { return l.AppendAs(Version1, buf) }
 
 // AppendAs is Append of a frame that needs a segment of that version, or of a later one. The first
-// that does so goes to a segment of its own, and all that follow go to segments of that version.
+// such frame goes to a segment of its own, and all later frames go to segments of that version.
 func (l *Log) AppendAs(version Version, buf []byte) (Appended, []byte, error) {
 	n := len(buf)
 	if err := checkPayloadSize(n - FrameHeaderSize); err != nil {

@@ -163,8 +163,8 @@ func (l *Log) adopt(seg *scanned, watermark Position) error {
 	return nil
 }
 
-// start makes segment number the tail, behind prev. The link is there before the name is. The
-// segment whose place it may take was perhaps the only one that says where the log stands (S6).
+// start makes segment number the tail, behind prev. The link is there before the name is. It may
+// take the place of a segment that was the only one to say where the log stands (S6).
 // Zeros would keep a log that comes back after a crash from its readers.
 func (l *Log) start(number uint64, prev link) error {
 	isNew := prev == link{}

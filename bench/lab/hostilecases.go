@@ -263,7 +263,7 @@ func resets(_ context.Context, t *trial, s *server) error {
 	return awaitClosed(t, s, before)
 }
 
-// expectBack checks that the item which a connection that was reset had open is back.
+// expectBack checks that the open item of a connection is back after a reset.
 func expectBack(t *trial, s *server) {
 	reply, err := exchangeOpen(s, "get held/t=5000/open\r\nget held/abort\r\n", "END\r\nEND\r\n")
 	if err != nil || !strings.Contains(reply, "held\r\nEND") {

@@ -159,8 +159,8 @@ func (a *asked) takeUntilRefused(t *trial, first, last int) (next int, refusal s
 	}
 }
 
-// expectReadAgain checks that a queue of items of that size delivers those from next to last, now that its backlog
-// can be read again.
+// expectReadAgain checks that a queue delivers its items from next to last, of that size: its backlog can be read
+// again.
 func expectReadAgain(t *trial, s *server, next, size, last int) error {
 	for deadline := time.Now().Add(patience); next <= last; time.Sleep(20 * time.Millisecond) {
 		a, err := ask(s, size) // the refusal has ended the connection before

@@ -181,7 +181,7 @@ func failWhileRead(way string) func(context.Context, *trial, string) error {
 	}
 }
 
-// putOnFailingDisk has the first file of a directory be that of a disk that can fail, which is mounted at mount. The
+// putOnFailingDisk mounts a disk that can fail, and puts the first file of a directory on it. The
 // last one must stay: a server removes runs that it has not recorded when it starts.
 func putOnFailingDisk(dir, mount string) (disk *failingdisk.Disk, remove func(), err error) {
 	if err := os.Mkdir(mount, 0o700); err != nil {

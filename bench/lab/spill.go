@@ -212,7 +212,7 @@ func expectReadable(t *trial, s *server) error {
 	return nil
 }
 
-// expectNoWarning checks that the server, which has ended, has logged nothing that an operator has to look at. That its
+// expectNoWarning checks that a server that has ended logged nothing for an operator to look at. That its
 // journal was torn by the kill before is not such a thing. Nor is a turn that a busy machine has made long, nor that
 // its disk is slow for a while.
 func expectNoWarning(t *trial, s *server) {

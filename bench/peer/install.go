@@ -75,8 +75,8 @@ func Install(ctx context.Context, dir string, names []string, stderr io.Writer) 
 }
 
 // build builds the program from a copy of its module as the Go module proxy has it, whose checksum
-// the go command has verified. It does what `go install path@version` would, also for a module that
-// replaces a dependency, which that refuses.
+// the go command has verified. It does what `go install path@version` would. The latter refuses a
+// module that replaces a dependency; build does not.
 func (m module) build(ctx context.Context, target string, stderr io.Writer) error {
 	target, err := filepath.Abs(target)
 	if err != nil {

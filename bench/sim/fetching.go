@@ -230,7 +230,7 @@ func (l *ledger) handedOut(c *asker, f *fetching, h handed, how access) *entry {
 	return e
 }
 
-// overtaken notes that an item was leased by a request whose reply may have come behind that of a later one. The
+// overtaken notes that a request leased an item, and that the reply to a later one may have come first. The
 // caller holds mu.
 func (l *ledger) overtaken(e *entry, now time.Time) {
 	if e.lease != nil {

@@ -72,8 +72,8 @@ func (w *world) checkIdle() {
 	}
 }
 
-// rest lets a server come to rest that nobody uses any more. It checks that it does, that it has not written out of
-// proportion, and that what it would leave behind now is whole.
+// rest lets a server come to rest that nobody uses any more. It checks that the server rests, and has not written
+// out of proportion. What it would leave behind now must be whole.
 func (w *world) rest(p Phase, clients <-chan struct{}, hangUp func()) {
 	w.disk.rest(restCalls)
 	time.Sleep(restTime)

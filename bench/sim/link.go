@@ -11,7 +11,7 @@ var errBroken = errors.New("sim: connection is over")
 // errUnsure is an answer that says that nobody knows whether what was asked for has happened.
 var errUnsure = errors.New("sim: nobody knows")
 
-// errFull is an answer that says the same, and that the disk is full, or that a part was stored.
+// errFull is an answer that says the same, and gives a reason: the disk is full, or only a part was stored.
 var errFull = errors.New("sim: nobody knows, the disk is full")
 
 // errRefused is an answer that says that nothing has happened.

@@ -9,7 +9,7 @@ import (
 
 // severaler can fetch from several queues at once.
 type severaler interface {
-	// fetchAny takes an item of the first of the queues that has one, or opens it, and returns which that is.
+	// fetchAny takes, or opens, an item of the first queue that has one, and returns which queue that is.
 	// It may return an item and an error.
 	fetchAny(queues []string, open bool, wait time.Duration) (which int, h handed, err error)
 }

@@ -9,8 +9,8 @@ import (
 // once a second, and need a session for it.
 const returnTime = 5 * time.Second
 
-// roll remembers the nodes of one set, those that are there and those that have gone in the last seconds. It tells a
-// server that has left from one whose session an outage of ZooKeeper has ended, and that will be back.
+// roll remembers the nodes of one set, those that are there and those that have gone in the last seconds. Some
+// servers have left. Others will be back: an outage of ZooKeeper has ended their sessions. It tells which are which.
 //
 // That a node is there behind an outage says nothing: its session may end yet. A server is back when it has a node
 // that is new since.

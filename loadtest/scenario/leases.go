@@ -12,8 +12,8 @@ import (
 // touchEvery is which of the leases is extended before it is confirmed.
 const touchEvery = 4
 
-// Leases has consumers lease items, extend some leases, confirm, and forget some items. It checks that nobody gets an
-// item under somebody else's lease, that what is forgotten comes again, and that what is confirmed does not.
+// Leases has consumers lease items, extend some leases, confirm, and forget some items. Nobody may get an item under
+// somebody else's lease. It checks that, and that forgotten items come again and confirmed ones do not.
 type Leases struct {
 	Jobs
 	Lease time.Duration

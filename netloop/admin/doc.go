@@ -4,8 +4,7 @@
 // # Life
 //
 // New opens the port and Start answers on it, before there is an engine. Commands that need an engine say how far the
-// replay has come. Attach brings the server in. Close comes last, so that a server that drains still answers that it
-// does.
+// replay has come. Attach brings the server in. Close comes last: while the server drains, it still says so.
 //
 // # Who may ask
 //

@@ -86,8 +86,7 @@ type room struct {
 	buckets    rows[uint32]      // linear hashing: as many as slots; the first slot of each, plus one
 	tokens     map[uint64]uint32 // of items that have one: their slots
 	mostTokens int               // that there were at a time since tokens was made
-	// heaps has the slots that are delayed, and those that are leased, by when they are due, and those that are ready
-	// by id.
+	// heaps has the delayed slots, and the leased ones, by when they are due. It has the ready ones by id.
 	heaps [Ready + 1]heap
 	// ids are those of the slots in each heap, in their order. A set of few has none.
 	ids     [Ready + 1]idset.Bitmap
@@ -100,8 +99,8 @@ type room struct {
 	left    int    // of the slots, so many Tidy still has to look at
 }
 
-// Warm names the set that keeps its memory while it is empty. Of the sets that share it, that is the one that became
-// empty last. A consumer that leases some items, and then confirms them, empties the set each time. The memory is
+// Warm names the set that keeps its memory while it is empty. Of the sets that share it, the one that became empty
+// last does. A consumer that leases some items, and then confirms them, empties the set each time. The memory is
 // maxWarm bytes at most, and nobody counts it while the set is empty. The zero Warm is ready for use.
 type Warm struct{ set *Set }
 

@@ -330,8 +330,8 @@ func (s *Set) Pass(r *Run, frame int) {
 	s.accountRead()
 }
 
-// Postpone notes that a frame of r, the next one to read, has nothing left that is due before that instant. Each such
-// item was read back, or is gone. The frame is to be read again.
+// Postpone notes that a frame of r, the next one to read, has nothing left from before that instant. Each item
+// that is due earlier was read back, or is gone. The frame is to be read again.
 func (s *Set) Postpone(r *Run, frame int, due item.Time) {
 	r.next, r.later = frame, due
 	s.placed(r)

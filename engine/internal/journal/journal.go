@@ -126,7 +126,7 @@ type frame struct {
 	end    LSN     // behind its records
 	// version is that of the segment which it needs.
 	version segment.Version
-	// shared says who else uses that memory, which is counted already; nil: nobody.
+	// shared says who else uses that memory, and has counted it; nil: nobody.
 	shared *item.Shared
 }
 

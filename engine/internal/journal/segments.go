@@ -144,8 +144,8 @@ func (j *Journal) fits() bool {
 // Sealed signals that the log went on to another segment: SyncSealed has something to do.
 func (j *Journal) Sealed() <-chan struct{} { return j.sealed }
 
-// SyncSealed makes the segments durable that the journal has left, so that where nobody syncs a power cut
-// loses the last segment at most. It is not called beside Move.
+// SyncSealed makes durable the segments that the journal has left. So a power cut loses the last segment at
+// most, even if nobody syncs. It is not called beside Move.
 func (j *Journal) SyncSealed() {
 	if j.Failing() {
 		return

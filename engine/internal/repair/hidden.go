@@ -161,7 +161,7 @@ func (v *Salvage) countHidden(q *salvagedQueue) (all idset.Set) {
 	return all
 }
 
-// elsewhere returns the ids that are gone, or that have their place where no run of the backlog is asked for them.
+// elsewhere returns the ids that are gone, or for which no run of the backlog is asked.
 func (q *salvagedQueue) elsewhere() idset.Bitmap {
 	ids := idset.BitmapOf(q.Gone)
 	for id := range q.Kept {

@@ -242,8 +242,8 @@ func (im *importer) interrupted(err error) *cli.Failure {
 	return cli.Failed("the import into %s is not finished: %s: %s", im.config.Engine.Dir, err, how)
 }
 
-// mark returns the mark of an import that was interrupted, or that of a new one, which is durable
-// then.
+// mark returns the mark of an import that was interrupted. If there is none, it makes a durable mark of a
+// new import.
 func (im *importer) mark(e restorer, old *oldDir) (*importMark, error) {
 	dir := im.config.Engine.Dir
 	mark, err := loadImportMark(dir)
