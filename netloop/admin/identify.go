@@ -11,6 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
+// This file finds the user who sends a request, and says what that user may see.
+
 type userKey struct{}
 
 // userOf returns the user that sent r; nil if the port does not ask, and then the sender may see everything.

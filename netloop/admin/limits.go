@@ -17,6 +17,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
+// This file bounds the connections of operators, and says which one gives way to a new one.
+
 const (
 	// DefaultMaxConnections is how many connections there may be at once.
 	DefaultMaxConnections = 64

@@ -10,6 +10,8 @@ import (
 	"strings"
 )
 
+// This file refuses requests that may come from a web page, or from another machine.
+
 var (
 	errNotLocal = errors.New("allowed from this machine only")
 	errBrowser  = errors.New("not allowed from a web page")

@@ -2,6 +2,8 @@ package journal
 
 import "github.com/kestrelmq/kestrel/segment"
 
+// This file says whether the journal takes a put: whether it fails, or its disk is full.
+
 const (
 	// maxJournals is how many times its proper size the journal may take before it has outgrown
 	// that for queues in read-behind. otherwiseFactor is how many times that it may take for other

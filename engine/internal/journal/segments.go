@@ -8,6 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+// This file has the segments of the journal: those in use, the next one that is prepared, and the old ones that go.
+
 const (
 	minPrepareDelay = 100 * time.Millisecond // from one try to make a segment to the next; doubled up to
 	maxPrepareDelay = time.Minute

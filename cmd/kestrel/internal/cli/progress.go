@@ -12,6 +12,8 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
+// This file shows how far long work is.
+
 const (
 	barWidth = 20
 	// repaint is how often the line of a terminal is drawn again.
