@@ -44,6 +44,8 @@
 //	behind        later in an order: of items, frames or bytes. As a state it is part of read-behind alone
 //	leaving       of a chunk: it waits to be written to a run, or is being written
 //	spill, fill   write chunks of a queue to its runs; read frames back into its window
+//	thin          of a run: so much of it is gone that the spool writes it again, without that
+//	forgo         record what the journal must say of a run before the file goes
 //	ahead         of a queue: it takes puts faster than the disk does. Reading ahead is something else:
 //	              frames are read before a consumer needs them
 //	settle        drop or expire what a queue owes: an earlier put or sweep had to leave it at the head, because

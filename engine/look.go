@@ -38,8 +38,13 @@ type LookRequest struct {
 // error that wraps ErrBadKey, ErrBacklog or ErrWithheld, or one of Remove. After ErrComing, Await and Look with l again.
 func (e *Engine) Look(now Time, name []byte, l *LookRequest, r Receiver) (t Ticket, err error) {
 	defer contain()
+	return e.untilItComes(l, func() (Ticket, error) { return e.look(now, name, l, r) })
+}
+
+// untilItComes calls f, and again after each wait for an item on disk, if l says Wait.
+func (e *Engine) untilItComes(l *LookRequest, f func() (Ticket, error)) (t Ticket, err error) {
 	for {
-		if t, err = e.look(now, name, l, r); err != ErrComing || !l.Wait {
+		if t, err = f(); err != ErrComing || !l.Wait {
 			return t, err
 		}
 		if err = e.Await(l); err != nil {
@@ -245,14 +250,7 @@ type Changes struct {
 // ErrComing, as Look does.
 func (e *Engine) Change(now Time, name []byte, l *LookRequest, to Changes) (t Ticket, err error) {
 	defer contain()
-	for {
-		if t, err = e.change(now, name, l, to); err != ErrComing || !l.Wait {
-			return t, err
-		}
-		if err = e.Await(l); err != nil {
-			return t, err
-		}
-	}
+	return e.untilItComes(l, func() (Ticket, error) { return e.change(now, name, l, to) })
 }
 
 // change is Change of an item whose image is in memory, or is read.

@@ -27,6 +27,9 @@
 //	late       of a connection: a turn had no time to read from it
 //	paced      of a connection: the driver does not read from it, because its queue is ahead of the disk, or a
 //	           quota has refused its requests
+//	unread     of a connection: a turn has read from it, and it may have more for the next turn. Of replies: their
+//	           client has not read them
+//	muted      of a connection: its poller reports failures alone, until the driver reads from it again
 //	mailbox    news of sessions for a loop, from other goroutines
 //	alarm      of a loop: what wakes it for its next deadline. The engine has an alarm of its own, for its queues
 //	unsent     of replies: made, and not taken by the socket yet
