@@ -153,15 +153,11 @@ func serverMemory(ctx context.Context, t *trial, dir string) error {
 // keep what it accepted.
 func fillSmallQueues(ctx context.Context, t *trial, how launch) error {
 	const queues = 1000
-	s, err := how.start(ctx)
+	s, a, err := startAsked(ctx, how, 32_000)
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	a, err := ask(s, 32_000)
-	if err != nil {
-		return err
-	}
 	name := func(i int) string { return fmt.Sprintf("small-%d", i) }
 	accepted := 0
 	for ; accepted < queues; accepted++ {
@@ -211,15 +207,11 @@ func fillMemory(ctx context.Context, t *trial, how launch) error {
 func overfill(ctx context.Context, t *trial, how launch, total int) error {
 	const size = 40_000 // of an item
 	items := total / size
-	s, err := how.start(ctx)
+	s, a, err := startAsked(ctx, how, size)
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	a, err := ask(s, size)
-	if err != nil {
-		return err
-	}
 	next := 1
 	for deadline := time.Now().Add(patience); next <= items; {
 		first := next

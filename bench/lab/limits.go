@@ -78,6 +78,19 @@ func ask(s *server, size int) (*asked, error) {
 	return &asked{c, size}, nil
 }
 
+// startAsked starts a server, and connects to it for items of a size. The caller kills the server, unless there is an
+// error.
+func startAsked(ctx context.Context, how launch, size int) (s *server, a *asked, err error) {
+	if s, err = how.start(ctx); err != nil {
+		return nil, nil, err
+	}
+	if a, err = ask(s, size); err != nil {
+		s.kill()
+		return nil, nil, err
+	}
+	return s, a, nil
+}
+
 func (a *asked) body(item int) []byte {
 	return append(fmt.Appendf(nil, "%08d", item), make([]byte, max(a.size-8, 0))...)
 }

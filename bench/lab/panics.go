@@ -37,15 +37,11 @@ func panicsTrial(ctx context.Context, t *trial) error {
 // panicInSession runs into the fault of VERSION beside clients who wait, have an item open, or do
 // nothing wrong.
 func panicInSession(ctx context.Context, t *trial, how launch) error {
-	s, err := how.start(ctx)
+	s, a, err := startAsked(ctx, how, 100)
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	a, err := ask(s, 100)
-	if err != nil {
-		return err
-	}
 	for item := 1; item <= 20; item++ {
 		if refusal, err := a.put(item); err != nil || refusal != "" {
 			return fmt.Errorf("put: %s, %w", refusal, err)
@@ -68,15 +64,11 @@ func panicInSession(ctx context.Context, t *trial, how launch) error {
 
 // panicInEngine runs into the fault of FLUSH.
 func panicInEngine(ctx context.Context, t *trial, how launch) error {
-	s, err := how.start(ctx)
+	s, a, err := startAsked(ctx, how, 100)
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	a, err := ask(s, 100)
-	if err != nil {
-		return err
-	}
 	next, refusal, err := a.putUntilRefused(t, 1, 50)
 	if err != nil || refusal != "" {
 		return fmt.Errorf("put item %d: %q, %w", next, refusal, err)

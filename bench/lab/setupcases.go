@@ -89,15 +89,11 @@ func stopTime(t *trial) time.Duration {
 // server answers requests sent meanwhile, ends waits that are over, and loses nothing.
 func stopped(ctx context.Context, t *trial, dir string) error {
 	how := launch{binary: t.binary, dir: dir}
-	s, err := how.start(ctx)
+	s, a, err := startAsked(ctx, how, 100)
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	a, err := ask(s, 100)
-	if err != nil {
-		return err
-	}
 	waiting, err := net.DialTimeout("tcp", s.addr["memcache"], patience)
 	if err != nil {
 		return err
@@ -133,15 +129,11 @@ func stopped(ctx context.Context, t *trial, dir string) error {
 // twoServers is the case of a second server on the data directory of a first.
 func twoServers(ctx context.Context, t *trial, dir string) error {
 	how := launch{binary: t.binary, dir: dir}
-	s, err := how.start(ctx)
+	s, a, err := startAsked(ctx, how, 100)
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	a, err := ask(s, 100)
-	if err != nil {
-		return err
-	}
 	for item := 1; item <= 3; item++ {
 		if refusal, err := a.put(item); err != nil || refusal != "" {
 			return fmt.Errorf("put: %s, %w", refusal, err)
