@@ -83,6 +83,7 @@ var retired = []retiredName{
 	{regexp.MustCompile(`^(flushing|flushed)$`), []string{"bench/sim/"}, "nothing: a clearing begins and ends"},
 	{regexp.MustCompile(`[eE]nqueue$|[dD]equeue$`), []string{"engine/"}, "nothing: items are put and fetched"},
 	{regexp.MustCompile(`^fill`), []string{"engine/internal/journal/"}, "to read frames into a window: a frame of records ends"},
+	{regexp.MustCompile(`^mark[A-Z]`), []string{"engine/"}, "nothing: marks are a file of ids that are gone, and an item that is taken is announced"},
 	{regexp.MustCompile(`^serve$`), []string{"engine/"}, "to handle the bulk, in netloop: a queue serves its waiters by serveWaiters"},
 	{regexp.MustCompile(`^side$|[sS]ideline`), []string{"engine/"}, "nothing: an item is aside"},
 	{regexp.MustCompile(`[kK]eeper$`), []string{"engine/", "netloop/"}, "nothing: functions called keep write keep records, and a server has a status"},
