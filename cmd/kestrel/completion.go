@@ -20,8 +20,8 @@ Prints a script with which a shell completes kestrel's commands, their flags,
 and names of queues. The names are those of the server that --server, a profile
 or $KESTREL_SERVER names.
 
-The first line of the example is for this bash, the others for all to come. The
-script of zsh goes to _kestrel in a directory of $fpath.
+The first line of the example is for this shell, the others for all later ones.
+The script of zsh goes to _kestrel in a directory of $fpath.
 
 Example:
     $ source <(kestrel completion bash)

@@ -75,9 +75,9 @@ const (
 )
 
 // RatioOfMedians returns the median of values over that of reference, and an interval that says how far it may be
-// chance. The interval holds 95 % of what resampling both makes of the ratio. Samples need not be paired. The
-// resampling has a fixed seed, so that the same samples give the same answer. With less than two samples on a side Min
-// and Max equal the Median.
+// chance. The interval is the 95 % confidence interval of the ratio, found by resampling both. Samples need not be
+// paired. The resampling has a fixed seed, so that the same samples give the same answer. With less than two samples on
+// a side Min and Max equal the Median.
 func RatioOfMedians(values, reference []float64) Spread {
 	v, r := numbers(values), numbers(reference)
 	if len(v) == 0 || len(r) == 0 {

@@ -124,7 +124,7 @@ func (v verb) define(f *pflag.FlagSet, c *call) {
 	}
 	if v.has&(hasNames|hasMatch) != 0 {
 		f.IntVarP(&c.limit, "limit", "l", 0, "`NUMBER` of them at most")
-		f.StringVarP(&c.marker, "marker", "m", "", "`NAME` of the one that they begin behind")
+		f.StringVarP(&c.marker, "marker", "m", "", "`NAME` of the one behind which they begin")
 		f.Lookup("marker").DefValue = "0"
 	}
 	if v.has&hasMatch != 0 {

@@ -120,8 +120,8 @@ func newClusterAge() *cobra.Command {
 		usage: "age [PATTERN...] [flags]",
 		short: "how far the consumers of queues are behind, and where",
 		about: `Lists queues, those whose consumers are furthest behind first: the highest AGE of all servers and where that is, and
-the lowest. AGE is how long ago the item taken last had been put, or while nobody has taken any, the item at the head. A wide
-gap means that consumers leave one server alone.`,
+the lowest. AGE is how long ago the item that was taken last was put. While nobody has taken any, it is the age of the item at
+the head. A wide gap between the two means that consumers leave one server alone.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"
 $ kestrel cluster age

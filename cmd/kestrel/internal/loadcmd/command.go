@@ -18,8 +18,8 @@ const loadPage = `Usage:
 
 Puts load on a server of the memcache family, or on Kestrel's Thrift service,
 checks every reply, and measures. An item that is lost, damaged, out of order or
-delivered twice is an error that names it. A queue that already holds items is
-left alone, and the run ends with an error, without --flush or --no-flush.
+delivered twice is an error that names it. Without --flush or --no-flush a
+run leaves a queue alone that already holds items, and ends with an error.
 
 Scenarios of the original:
     put-many      how fast items are accepted, and fetched again

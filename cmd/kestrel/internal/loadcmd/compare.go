@@ -18,8 +18,8 @@ Runs with the same --label are rounds of one side. Interleave the sides, as in
 A B A B, so that a slow minute of the machine hits both. With one run a side,
 the intervals of each run take the place of rounds.
 
-A ratio is that of the medians; in brackets is the range that holds 95 % of what
-resampling makes of it. A range with 1 in it may be chance.
+A ratio is that of the medians. The range in brackets is its 95 % confidence
+interval, found by resampling. A range with 1 in it may be chance.
 
 Example:
     $ kestrel load flood --spawn -n 20000 --label old --output old1 > old1.txt

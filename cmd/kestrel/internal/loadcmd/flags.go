@@ -64,8 +64,8 @@ func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 	f.StringVar(&p.clientID, "client-id", defaultClientID(thriftOnly),
 		"`NAME` that Thrift connections say they have, for white lists; empty: none")
 	f.BoolVar(&p.spawn, "spawn", false,
-		"start 'kestrel serve' in a temporary directory, and remove both at the end; what a run leaves that is"+
-			" killed, the next one removes")
+		"start 'kestrel serve' in a temporary directory, and remove both at the end; the next run removes what"+
+			" a killed one has left")
 	f.StringVar(&p.spawnArgs, "spawn-args", "",
 		"more `FLAGS` of that server, such as \"--sync-journal never\"")
 	f.StringVar(&p.spawnDir, "spawn-dir", "", "`DIR` for its temporary directory: the disk to measure")
@@ -81,7 +81,7 @@ func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 	f.BoolVar(&p.noVerify, "no-verify", false,
 		"send items that are all alike, and do not check that each comes once and in order")
 	f.Uint64Var(&p.seed, "seed", 0,
-		"`NUMBER` that all chance follows from (default: another each time)")
+		"`NUMBER` that seeds the random generator (default: random)")
 	f.IntVar(&p.threads, "threads", 1, "`NUMBER` of threads of the generator")
 	f.StringVar(&p.cpus, "cpus", "", "`LIST` of processors for the threads, such as 1,2")
 	f.DurationVar(&p.interval, "interval", time.Second,
@@ -89,7 +89,7 @@ func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 	f.DurationVar(&p.timeout, "timeout", 0,
 		"`TIME` after which the run fails (default 1h, or twice its duration)")
 	f.StringVar(&p.label, "label", "",
-		"`NAME` of the run for compare and report; rounds have the same")
+		"`NAME` of the run for compare and report; all rounds of one side have the same")
 	f.StringVar(&p.output, "output", "",
 		"`PREFIX` of files to write: PREFIX.json, PREFIX.hlog, and a PREFIX-….hgrm for each histogram")
 	f.BoolVar(&p.quiet, "quiet", false, "print neither the table of percentiles nor progress")

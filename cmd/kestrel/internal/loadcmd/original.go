@@ -22,7 +22,7 @@ func newPutMany() *cobra.Command {
 			var s scenario.PutMany
 			f.IntVarP(&s.Clients, "clients", "c", 100, "`NUMBER` of clients, each with a connection")
 			f.Int64VarP(&s.Items, "items", "n", 10000,
-				"`NUMBER` of items in all; each client puts the same, rounded down")
+				"`NUMBER` of items in all; each client puts an equal share, rounded down")
 			f.IntVarP(&s.Size, "bytes", "b", 1024, "`BYTES` of an item")
 			f.IntVarP(&s.Burst, "burst", "r", 1,
 				"`NUMBER` of items sent before their replies are awaited; with --thrift, of one put")
