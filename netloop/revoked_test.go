@@ -239,6 +239,27 @@ func TestRevokedJob(t *testing.T) {
 	}
 }
 
+// withGate runs test with a server of which most messages are on the disk alone. They can be read once gate is closed, as a
+// channel is. The messages are m0 to m39 of the queue work.
+func withGate(t *testing.T, test func(t *testing.T, qs *quotaServer, gate chan struct{})) {
+	synctest.Test(t, func(t *testing.T) {
+		checker := access.NewChecker(quotaUsers(t, access.Quota{Waits: 3}), access.Options{Parallel: 4})
+		set := defaults()
+		set.Default.MaxMemorySize = 2000
+		gate := make(chan struct{})
+		ts := &testServer{t: t, fs: segmenttest.New(), opts: Options{Access: checker}, set: set}
+		ts.wrap = func(fs *segmenttest.FS) segment.FS { return &gatedFS{fs, gate} }
+		ts.start()
+		qs := &quotaServer{ts, checker}
+		defer qs.stop()
+		bob := qs.as(burrowProtocol{}, "bob")
+		for i := range 40 {
+			bob.burrowReply(fmt.Sprintf("PUT /v1.0/default/work/m%d < %0500d", i, i))
+		}
+		test(t, qs, gate)
+	})
+}
+
 // TestRevokedBehindTheDisk tests requests that remove or change one message, and wait for it to come from the disk. If a
 // reload takes the right meanwhile, the message stays as it is.
 func TestRevokedBehindTheDisk(t *testing.T) {
@@ -254,21 +275,8 @@ func TestRevokedBehindTheDisk(t *testing.T) {
 		{memcacheProtocol{}, "touch work/id=21 1\r\n", refused},
 		{textProtocol{}, "touch work id=21 1000\n", "-not allowed: get on work\n"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			checker := access.NewChecker(quotaUsers(t, access.Quota{Waits: 3}), access.Options{Parallel: 4})
-			set := defaults()
-			set.Default.MaxMemorySize = 2000
-			gate := make(chan struct{})
-			ts := &testServer{t: t, fs: segmenttest.New(), opts: Options{Access: checker}, set: set}
-			ts.wrap = func(fs *segmenttest.FS) segment.FS { return &gatedFS{fs, gate} }
-			ts.start()
-			qs := &quotaServer{ts, checker}
-			defer qs.stop()
-			const messages = 40
-			bob, a := qs.as(burrowProtocol{}, "bob"), qs.as(tt.proto, "alice")
-			for i := range messages {
-				bob.burrowReply(fmt.Sprintf("PUT /v1.0/default/work/m%d < %0500d", i, i))
-			}
+		withGate(t, func(t *testing.T, qs *quotaServer, gate chan struct{}) {
+			a := qs.as(tt.proto, "alice")
 			if got := a.say(tt.request); got != "" {
 				t.Fatalf("the message is not on the disk alone: %q", got)
 			}
@@ -290,6 +298,32 @@ func TestRevokedBehindTheDisk(t *testing.T) {
 			qs.hangUpAll()
 		})
 	}
+}
+
+// TestRevokedBehindAChange tests an update that has changed its message, which is on the disk alone before the answer has it.
+// If a reload then takes the right, the answer still says that the message is changed.
+func TestRevokedBehindAChange(t *testing.T) {
+	withGate(t, func(t *testing.T, qs *quotaServer, gate chan struct{}) {
+		a := qs.as(burrowProtocol{}, "alice")
+		if got := a.say("POST /v1.0/default/work/none?ttl=60&detail=id HTTP/1.1\r\nHost: localhost\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 404 ") {
+			t.Fatal(got)
+		}
+		qs.do(func() {
+			qs.loop.begin()
+			a.session.burrow.req.ID = []byte("m20") // as if it were this one that was changed
+			if a.session.burrowChanged(engine.Ticket{}, nil); a.session.wait.kind != waitJob {
+				t.Error("the message is not on the disk alone")
+			}
+			qs.loop.tick()
+		})
+		qs.regrant("put *")
+		close(gate)
+		synctest.Wait()
+		if out, _ := a.received(); !strings.HasPrefix(string(out), "HTTP/1.1 200 ") || !strings.HasSuffix(string(out), "m20") {
+			t.Errorf("an update that is done is answered %q", out)
+		}
+		qs.hangUpAll()
+	})
 }
 
 // TestRevokedClear tests that a flush of all queues goes no further when a reload takes the right to it, and that its client

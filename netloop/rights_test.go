@@ -216,7 +216,8 @@ func thriftRows() map[thrift.Method][]thriftRow {
 	large := bytes.Repeat([]byte("x"), 2*largeCall)
 	return map[thrift.Method][]thriftRow{
 		thrift.MethodPut: {{c.AppendPut(nil, 1, work, 0, []byte("x")), "put work"},
-			{c.AppendPut(nil, 1, work, 0, large), "put work"}},
+			{c.AppendPut(nil, 1, work, 0, large), "put work"},
+			{withField(c.AppendPut(nil, 1, work, 0), large), "put work"}}, // a large one, of no items
 		thrift.MethodGet:            {{c.AppendGet(nil, 1, work, thrift.GetOptions{MaxItems: 1}), "get work"}},
 		thrift.MethodConfirm:        {{c.AppendConfirm(nil, 1, work, 1), "get work"}},
 		thrift.MethodAbort:          {{c.AppendAbort(nil, 1, work, 1), "get work"}},
@@ -239,6 +240,16 @@ func thriftRows() map[thrift.Method][]thriftRow {
 		thrift.MethodAuthenticate: {{c.AppendAuthenticate(nil, 1, nil, nil), ""}},
 		thrift.MethodUpgrade:      {{c.AppendCall(nil, thrift.MethodUpgrade, 1, nil), ""}},
 	}
+}
+
+// withField returns a call with one more argument, which the server does not know.
+func withField(call, value []byte) []byte {
+	const typeString, id = 11, 99
+	call = append(call[:len(call)-1], typeString, 0, id) // the byte that goes ends the arguments
+	call = append(binary.BigEndian.AppendUint32(call, uint32(len(value))), value...)
+	call = append(call, 0)
+	binary.BigEndian.PutUint32(call, uint32(len(call)-4))
+	return call
 }
 
 // TestEveryCommandHasARow tests that the tables above, and those of what commands need, have every command of every
