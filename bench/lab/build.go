@@ -23,30 +23,39 @@ func repository(ctx context.Context) (string, error) {
 // repository, or of any place if its path is absolute.
 type edit struct{ file, old, new string }
 
-// overlay writes edited copies of source files into dir, and the file that has the go command use
-// them in place of the real ones.
-func overlay(root, dir string, edits []edit) (string, error) {
-	edited := make(map[string]string) // contents by path
+// edited returns the contents of source files with edits, by path.
+func edited(root string, edits []edit) (map[string]string, error) {
+	files := make(map[string]string)
 	for _, e := range edits {
 		path := e.file
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(root, e.file)
 		}
-		source, ok := edited[path]
+		source, ok := files[path]
 		if !ok {
 			b, err := os.ReadFile(path)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			source = string(b)
 		}
 		if n := strings.Count(source, e.old); n != 1 {
-			return "", fmt.Errorf("%s has %d times, not once, what is to be broken: %q", e.file, n, e.old)
+			return nil, fmt.Errorf("%s has %d times, not once, what is to be broken: %q", e.file, n, e.old)
 		}
-		edited[path] = strings.Replace(source, e.old, e.new, 1)
+		files[path] = strings.Replace(source, e.old, e.new, 1)
+	}
+	return files, nil
+}
+
+// overlay writes edited copies of source files into dir, and the file that has the go command use
+// them in place of the real ones.
+func overlay(root, dir string, edits []edit) (string, error) {
+	files, err := edited(root, edits)
+	if err != nil {
+		return "", err
 	}
 	replace := make(map[string]string)
-	for path, source := range edited {
+	for path, source := range files {
 		copied := filepath.Join(dir, fmt.Sprintf("%d-%s", len(replace), filepath.Base(path)))
 		if err := os.WriteFile(copied, []byte(source), 0o600); err != nil {
 			return "", err

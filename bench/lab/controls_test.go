@@ -1,15 +1,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestControlsApply checks that what the controls break is still there to be broken: who changes
-// such a line changes the control. That each is noticed takes minutes: make controls.
+// TestControlsApply checks that what the controls break is still there to be broken: who changes such a line changes the
+// control. What they make of it compiles. That each is noticed takes minutes: make controls.
 func TestControlsApply(t *testing.T) {
+	t.Parallel()
 	root, err := repository(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -18,17 +20,34 @@ func TestControlsApply(t *testing.T) {
 	for _, e := range experiments() {
 		names[e.name] = true
 	}
+	var all []edit
+	broken := make(map[string]control) // those of the same edits once
 	for _, c := range controls() {
-		if _, err := overlay(root, t.TempDir(), c.edits); err != nil {
-			t.Errorf("control %q: %v", c.breaks, err)
-		}
 		if (c.test == "") == (c.experiment == "") || c.experiment != "" && !names[c.experiment] {
 			t.Errorf("control %q is for %q and %q", c.breaks, c.experiment, c.test)
 		}
+		broken[fmt.Sprint(c.edits)] = c
+		all = append(all, c.edits...)
 	}
 	for i, p := range panics() {
-		if _, err := overlay(root, t.TempDir(), p.edits); err != nil {
-			t.Errorf("fault %d: %v", i, err)
+		broken[fmt.Sprint(p.edits)] = control{breaks: fmt.Sprint("fault ", i), edits: p.edits}
+		all = append(all, p.edits...)
+	}
+	checker := newChecker(t, root, all)
+	for _, c := range broken {
+		if err := checker.check(c.edits); err != nil {
+			t.Errorf("control %q: %v", c.breaks, err)
+		}
+	}
+	for _, garbled := range [][]edit{
+		replaced(tickFile, "package netloop", "package netloop\n\nimport \"os\""), // which it does not use
+		replaced(tickFile, "package netloop", "package"),
+		replaced(tickFile, "package netloop\n", "package netloop\n\nvar x int = true\n"),
+		replaced("netloop/doc.go", "what is not there", ""),
+		replaced("codec/oldjournal/replay.go", "package oldjournal", "package oldjournal // of which no control breaks anything"),
+	} {
+		if checker.check(garbled) == nil {
+			t.Errorf("%q passes for a control that compiles", garbled)
 		}
 	}
 }
