@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/kestrelmq/kestrel/codec/burrow"
@@ -221,16 +222,7 @@ func (s *session) putReserved(puts []engine.PutRequest, size int) {
 		return
 	}
 	s.ownAnswer()
-	e := s.loop.engine
-	s.putLater(s.burrow.name, size, func(yield func(engine.PutRequest) bool) {
-		e.Account(int64(size))
-		defer e.Account(-int64(size))
-		for _, p := range puts {
-			if !yield(p) {
-				return
-			}
-		}
-	}, func(s *session, n int, t engine.Ticket, err error) {
+	s.putLater(s.burrow.name, size, true, slices.Values(puts), func(s *session, n int, t engine.Ticket, err error) {
 		s.claim(t)
 		s.batchStored(n, err)
 	})

@@ -291,3 +291,40 @@ func TestBurrowModernGone(t *testing.T) {
 		}
 	}
 }
+
+// TestBatchCountsOnce tests that a batch which a job puts counts once beside what is stored of it, whether the session holds
+// further input or not.
+func TestBatchCountsOnce(t *testing.T) {
+	const size = 1 << 20
+	for _, tt := range []struct {
+		more string // input behind the batch
+		room int64
+		want string
+	}{
+		{"", size * 5 / 2, "201"},
+		{"", size * 3 / 2, "503"},
+		{"GET /v1.0", size * 5 / 2, "201"},
+		{"GET /v1.0", size * 3 / 2, "503"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ts := newLedgerServer(t, Options{}, ledgerLimit)
+			defer ts.stop()
+			c := ts.dial(burrowProtocol{})
+			c.burrowReply("PUT /v1.0/default/work/m < x")
+			c.say(tt.more)
+			e := ts.opts.Engine
+			taken := e.MemoryLeft() - tt.room
+			e.Account(taken)
+			ts.do(func() {
+				ts.loop.begin()
+				c.session.putReserved([]engine.PutRequest{{Data: make([]byte, size)}}, size)
+				ts.loop.tick()
+			})
+			if out, _ := c.received(); !strings.HasPrefix(string(out), "HTTP/1.1 "+tt.want) {
+				t.Errorf("with room for %d bytes, and %q behind it, a batch of %d is answered %q, want %s", tt.room, tt.more, size, out, tt.want)
+			}
+			e.Account(-taken)
+			c.hangUp()
+		})
+	}
+}

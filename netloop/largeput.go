@@ -75,9 +75,9 @@ func (p *putJob) end(err error) {
 // putLater puts to the queue called name, in a job, the items that each yields, up to the first that is
 // refused. It calls done on the loop with how many items were stored, what the reply must wait for, and
 // the error. The items have size bytes together, about, and may alias the input: it stays as it is
-// until the job has ended. If the session does not hold it, they are a copy.
+// until the job has ended. If the session does not hold it, or they were decoded, they are a copy.
 func (s *session) putLater(
-	name []byte, size int, each func(yield func(engine.PutRequest) bool),
+	name []byte, size int, decoded bool, each func(yield func(engine.PutRequest) bool),
 	done func(s *session, n int, t engine.Ticket, err error),
 ) {
 	if s.writesBlocked() {
@@ -90,7 +90,7 @@ func (s *session) putLater(
 		return
 	}
 	copied := int64(0)
-	if s.pinned = s.hasInput(); !s.pinned {
+	if s.pinned = s.hasInput(); decoded || !s.pinned {
 		copied = int64(size)
 		e.Account(copied)
 	}
@@ -112,7 +112,7 @@ func (s *session) putOneLater(
 	if !s.hasInput() {
 		p.Data = append([]byte(nil), p.Data...)
 	}
-	s.putLater(name, len(p.Data), func(yield func(engine.PutRequest) bool) { yield(p) },
+	s.putLater(name, len(p.Data), false, func(yield func(engine.PutRequest) bool) { yield(p) },
 		func(s *session, _ int, t engine.Ticket, err error) { done(s, t, err) })
 }
 

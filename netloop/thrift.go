@@ -323,7 +323,7 @@ func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
 	for item := range req.Items.All() {
 		s.puts(len(item))
 	}
-	s.putLater(req.Queue, len(frame), itemsOfPut(&req, s.loop.now), (*session).endThriftPut)
+	s.putLater(req.Queue, len(frame), false, itemsOfPut(&req, s.loop.now), (*session).endThriftPut)
 }
 
 // largeCall is how many bytes a frame has at most that a loop decodes itself. At their worst, which is a list of empty
