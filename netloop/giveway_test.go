@@ -131,8 +131,8 @@ func TestLargestOfAnotherLoopGivesWay(t *testing.T) {
 		rude, polite := dial(t, s), dial(t, s) // of different loops
 		polite.send("version\r\n")
 		polite.expect("VERSION " + Version + "\r\n")
-		rude.send("set p 0 0 33554432\r\n%s", strings.Repeat("x", limit-spacePage))
-		waitFor(t, func() bool { return s.buffered.Load() >= limit-spacePage })
+		rude.send("set p 0 0 33554432\r\n%s", strings.Repeat("x", limit-5*spacePage))
+		waitFor(t, func() bool { return s.buffered.Load() >= limit-5*spacePage })
 		for range 10 {
 			before := s.Counters().BytesRead
 			polite.send("set w 0 0 %d\r\n%s", size, strings.Repeat("y", size-1))

@@ -289,7 +289,7 @@ func TestInputRoom(t *testing.T) {
 		}
 		request := partial(3<<20 - 1)
 		came := int64(len(request))
-		if send(request) || most < came || most >= came+spacePage {
+		if send(request) || most < came || most >= int64(spaceSize(len(request)+spacePage)) {
 			t.Errorf("%d bytes are kept of a request of which %d have come", most, came)
 		}
 		if !send(request) || most > limit {

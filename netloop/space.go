@@ -15,6 +15,13 @@ type space struct {
 
 const spacePage = 4 << 10 // bytes; the smallest page of any system is counted
 
+// spaceSize is how much memory a space takes that has size bytes: its pages, and those of the tables that the system finds
+// them by. A page of these has a word for each page of a space, and the space need not begin with it.
+func spaceSize(size int) int {
+	pages := (size + spacePage - 1) / spacePage
+	return pages*(spacePage+8) + spacePage + 512
+}
+
 // newSpace returns address space of size bytes, or nil if the system has none left.
 func newSpace(size int) []byte {
 	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
@@ -34,7 +41,7 @@ func (s *session) wantsSpace(size int) bool {
 // bufferInSpace is bufferInput for a session that wantsSpace.
 func (s *session) bufferInSpace(buf []byte) bool {
 	size := len(s.in) + len(buf)
-	kept := (size + spacePage - 1) &^ (spacePage - 1)
+	kept := spaceSize(size)
 	if kept > s.kept && !s.mayBuffer(kept-s.kept) {
 		return false
 	}
