@@ -12,6 +12,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/retain"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -125,17 +126,19 @@ func (b *Backup) begin() (err error) {
 func (b *Backup) addRuns() error {
 	e := b.e
 	recorded := make(map[uint64]int64)
-	e.spool.each(func(_ *queue, backlog *backlog) {
-		for _, r := range slices.Concat(backlog.runs, backlog.spent) {
-			recorded[r.ID.Number] = r.recorded.End
-		}
+	all := make(map[*queue][]*run)
+	queues := e.spool.each(func(q *queue, backlog *backlog) {
+		all[q] = slices.Concat(backlog.runs, backlog.spent)
 		for _, m := range append(slices.Clone(backlog.spentMarks), backlog.marks) {
 			if m != nil {
 				recorded[m.ID.Number] = m.End
 			}
 		}
 	})
-	for _, q := range e.spool.hiders.All(e.opts.yield) {
+	for q := range processor.InTurn(queues, new(int), e.opts.yield) {
+		processor.EachInPieces(&q.shard.mu, e.opts.yield, all[q], func(r *run) { recorded[r.ID.Number] = r.recorded.End })
+	}
+	for q := range processor.InTurn(e.spool.hiders.All(e.opts.yield), new(int), e.opts.yield) {
 		e.spool.eachHidden(q, func(r *hidden.Run) {
 			if !r.IsWriting() {
 				recorded[r.ID.Number] = r.End

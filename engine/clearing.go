@@ -107,7 +107,7 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 // more. It reports whether there was more to do than that.
 func (c *Clearing) GiveUp() (unfinished bool) {
 	defer contain()
-	c.rubbish.disposeAll()
+	c.rubbish.disposeAll(c.e.opts.yield)
 	if q := c.queue; q != nil {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
@@ -476,9 +476,9 @@ type keysLeft struct {
 
 func (r *rubbish) empty() bool { return r.q == nil }
 
-// disposeAll gives all of it back.
-func (r *rubbish) disposeAll() {
-	for !r.empty() {
+// disposeAll gives all of it back, and calls pause between two pieces.
+func (r *rubbish) disposeAll(pause func()) {
+	for ; !r.empty(); pause() {
 		r.dispose(clearingPiece)
 	}
 }

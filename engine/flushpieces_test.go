@@ -509,6 +509,28 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
+// TestGiveUpPauses gives a flush up that has many dropped items to dispose of: others have the processor in between.
+func TestGiveUpPauses(t *testing.T) {
+	const n = 10_000
+	pauses := 0
+	o := testOptions(newFS())
+	o.yield = func() { pauses++ }
+	e := openQuiet(t, o)
+	for range n {
+		if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("x"), Extra: &PutExtra{Delay: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	c := e.Flushing([]byte("q"), "")
+	for q.aside.Dropped() == 0 && c.Do(Now(), 1) {
+	}
+	pauses = 0
+	if c.GiveUp(); pauses < n/clearingPiece {
+		t.Errorf("%d items are disposed of in %d pieces", n, pauses)
+	}
+}
+
 // TestFlushesTakeTurns has many clients flush a queue at once, of which much is held. No more than maxFlushes look for what
 // stays: each of them hears of every item that is taken. The others follow, and all end.
 func TestFlushesTakeTurns(t *testing.T) {

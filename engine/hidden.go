@@ -205,29 +205,14 @@ func (e *Engine) recordHidden(q *queue, r *hidden.Run) int64 {
 	return int64(len(state.IDs)) + record.MaxHiddenSize
 }
 
-// hiddenStateSize is how many bytes it takes to record all of them, at most.
-func (q *queue) hiddenStateSize() (n int64) {
-	if q.aside == nil {
-		return 0
-	}
-	for _, r := range q.aside.hidden.Runs() {
-		n += record.MaxHiddenSize + r.IDs().MaxEncoded()
-	}
-	return n
-}
-
 // eachHidden calls f for the hidden runs of q, some at a time with the shard locked.
 func (s *spool) eachHidden(q *queue, f func(*hidden.Run)) {
 	q.shard.mu.Lock()
 	all := q.hiddenRuns()
 	q.shard.mu.Unlock()
-	processor.InPieces(&q.shard.mu, s.e.opts.yield, func() (more bool) {
-		for n := 0; n < hiddenPiece && len(all) > 0; n++ {
-			if r := all[0]; !r.IsDropped() {
-				f(r)
-			}
-			all = all[1:]
+	processor.EachInPieces(&q.shard.mu, s.e.opts.yield, all, func(r *hidden.Run) {
+		if !r.IsDropped() {
+			f(r)
 		}
-		return len(all) > 0
 	})
 }

@@ -138,7 +138,7 @@ func (e *Engine) expireQueues(now Time) {
 		}
 		_, left := e.delete(q)
 		q.shard.mu.Unlock()
-		left.disposeAll()
+		left.disposeAll(e.opts.yield)
 		e.expires.Add(1)
 		e.log.Info("queue expired", "queue", q.name)
 	})

@@ -106,6 +106,49 @@ func TestThinPieces(t *testing.T) {
 	}
 }
 
+// TestBackupListsRunsInPieces tests that a backup which lists many runs of a queue lets others in.
+func TestBackupListsRunsInPieces(t *testing.T) {
+	const n = 5000
+	pieces := 0
+	o := testOptions(newFS(), tiny)
+	var q *queue
+	o.yield = func() {
+		pieces++
+		q.shard.mu.Lock() // fails unless it is unlocked
+		defer q.shard.mu.Unlock()
+	}
+	e := openQuiet(t, o)
+	mustPut(t, e, "q", "x")
+	q = e.shardOf([]byte("q")).queues["q"]
+	q.backlog = &backlog{runs: fakeRuns(n)}
+	e.spool.queues.Add(q)
+	if err := (&Backup{e: e}).addRuns(); err != nil || pieces < n/1024 {
+		t.Errorf("a backup lists %d runs in %d pieces: %v", n, pieces+1, err)
+	}
+	e.spool.queues.Remove(q)
+	q.backlog = nil
+}
+
+// TestStarvedStay tests that the queue which has waited longest for a descriptor is spilled, and that the others do not move.
+func TestStarvedStay(t *testing.T) {
+	e, _ := newQuiet(t)
+	const n = 100
+	s, all := e.spool, make([]queue, n)
+	for i := range all {
+		s.starved = append(s.starved, &all[i])
+	}
+	last := &s.starved[n-1]
+	for i := range n - 1 {
+		if s.feed(); s.spills.Take() != &all[i] {
+			t.Fatalf("queue %d that waits is not the next", i)
+		}
+	}
+	if last != &s.starved[0] || *last != &all[n-1] {
+		t.Error("the queue that is left has moved")
+	}
+	s.starved = nil
+}
+
 // TestThinFromRun tests that runs are written again one after the other, each search going on behind the one before.
 func TestThinFromRun(t *testing.T) {
 	e, _ := newQuiet(t, tiny)
@@ -243,7 +286,8 @@ func TestManyHiddenRunsInPieces(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		"a backup": func() { (&Backup{e: h.Engine}).addRuns() },
+		"a backup":   func() { (&Backup{e: h.Engine}).addRuns() },
+		"measureUse": func() { h.measureUse(h.journal.Segments()) },
 	} {
 		h.spool.registerHidden(h.queue())
 		pieces = 0

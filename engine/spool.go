@@ -187,7 +187,7 @@ func (s *spool) feed() {
 	defer s.mu.Unlock()
 	if len(s.starved) > 0 && s.openWriters.Load() < int64(s.e.files.Writers) {
 		s.spills.Add(s.starved[0])
-		s.starved = append(s.starved[:0], s.starved[1:]...)
+		s.starved, s.starved[0] = s.starved[1:], nil // who waits may be many: none moves
 	}
 }
 

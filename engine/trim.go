@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -345,6 +346,13 @@ func (e *Engine) measureUse(segments []segment.Segment) trim.Use {
 		defer sh.mu.Unlock()
 		u.AddPins(&sh.pins)
 	})
+	for q := range processor.InTurn(e.spool.hiders.All(e.opts.yield), new(int), e.opts.yield) {
+		e.spool.eachHidden(q, func(r *hidden.Run) {
+			if q.inJournal() {
+				u.State += record.MaxHiddenSize + r.IDs().MaxEncoded()
+			}
+		})
+	}
 	return u
 }
 
@@ -363,10 +371,9 @@ func addUse(u *trim.Use, q *queue) {
 	}
 }
 
-// stateSize is how many bytes a checkpoint takes for q, at most. The caller holds the shard's mutex.
+// stateSize is how many bytes a checkpoint takes for q, at most, without its hidden runs. The caller holds the shard's mutex.
 func (q *queue) stateSize() int64 {
 	n := int64(2 + record.NumberSize(q.number) + record.NumberSize(q.nextID) + record.NumberSize(uint64(q.created)) + len(q.name))
-	n += q.hiddenStateSize()
 	if b := q.backlog; b != nil {
 		n += int64(len(b.runs)+len(b.spent))*record.MaxSpillSize + q.goneStateSize()
 	}

@@ -22,6 +22,18 @@ func InTurn[T any](all []T, passed *int, pause func()) iter.Seq[T] {
 	}
 }
 
+// EachInPieces calls f for all with mu locked, and pause now and then, with mu unlocked.
+func EachInPieces[T any](mu sync.Locker, pause func(), all []T, f func(T)) {
+	InPieces(mu, pause, func() (more bool) {
+		n := min(len(all), Turn)
+		for _, v := range all[:n] {
+			f(v)
+		}
+		all = all[n:]
+		return len(all) > 0
+	})
+}
+
 // InPieces calls piece with mu locked as long as it reports that there may be more, and pause between two pieces.
 func InPieces(mu sync.Locker, pause func(), piece func() (more bool)) {
 	locked := func() bool {
