@@ -85,11 +85,7 @@ func (s *spool) hideDelayed(q *queue, urgent bool) (hid bool, err error) {
 		s.dropJob(job)
 		return false, nil
 	}
-	if err := s.writeHidden(job); err != nil {
-		return false, err
-	}
-	s.unload(job)
-	return true, nil
+	return true, s.writeHidden(job)
 }
 
 // beginHide makes a job whose run is among those of q, if q exists and choose says so.
@@ -146,8 +142,8 @@ func (s *spool) endBatch() {
 	s.accountBatch()
 }
 
-// writeHidden writes the batch to the run of a job, syncs it, and makes it the place of what lives in it. After an
-// error nothing is changed.
+// writeHidden writes the batch to the run of a job, syncs it, and makes it the place of what lives in it. Then it drops that
+// from memory, also what was read back early from an old run. After an error nothing is changed.
 func (s *spool) writeHidden(job *hideJob) error {
 	began := time.Now()
 	w, out, err := s.writeBatch(job)
@@ -180,6 +176,7 @@ func (s *spool) writeHidden(job *hideJob) error {
 	if !needed {
 		return s.dir.Remove(w.Path())
 	}
+	s.unload(job)
 	return nil
 }
 
@@ -266,11 +263,11 @@ func (s *spool) hideAgain(q *queue) error {
 			return fmt.Errorf("copy the items that are left in %s: %w", r.Path, err)
 		}
 	}
-	if err := s.writeHidden(job); err != nil {
-		return err
+	if s.hideBatch.Tally().Count == 0 { // they are dropped
+		s.dropJob(job)
+		return nil
 	}
-	s.unload(job) // what was read back early
-	return nil
+	return s.writeHidden(job)
 }
 
 // isWasteful reports whether a run is to be written again. The caller holds the shard's mutex.
@@ -292,6 +289,11 @@ func (s *spool) copyLiving(q *queue, r *hidden.Run) error {
 	for i := from; i < len(r.Frames); i++ {
 		entries, err := reader.Frame(r, i)
 		if err != nil {
+			q.shard.mu.Lock()
+			defer q.shard.mu.Unlock()
+			if r.IsDropped() { // nothing lives in it any more, and its file may be gone
+				return nil
+			}
 			return err
 		}
 		for _, e := range entries {

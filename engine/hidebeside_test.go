@@ -2,8 +2,10 @@ package engine
 
 import (
 	"bytes"
+	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +144,40 @@ func TestHideAgainRecordsFirst(t *testing.T) {
 	h.restart(false)
 	if n := h.disk(); n != 10 {
 		t.Errorf("%d delayed items are left, want 10", n)
+	}
+}
+
+// TestHideAgainBesideDelete deletes or flushes a queue whose run of delayed items is about to be written again, and the file
+// goes. That is no error for the log, and no other file is made.
+func TestHideAgainBesideDelete(t *testing.T) {
+	for name, remove := range map[string]func(h *hiding){
+		"delete": func(h *hiding) { h.Delete(h.now, []byte("q")) },
+		"flush":  func(h *hiding) { h.Flush(h.now, []byte("q"), "") },
+	} {
+		var log bytes.Buffer
+		fsys := &hookFS{FS: segmenttest.New()}
+		h := newHiding(t, fsys.FS, func(o *Options) { o.FS, o.Logger = fsys, slog.New(slog.NewTextHandler(&log, nil)) })
+		h.putMany(100, time.Hour)
+		h.work()
+		for id := range uint64(90) {
+			if _, err := h.Remove(h.now, []byte("q"), "", Which{ID: id + 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gone := 0
+		fsys.openRead = func() {
+			fsys.openRead, gone = nil, len(runFiles(h.fsys))
+			remove(h)
+			h.spool.tendHidden()
+			gone -= len(runFiles(h.fsys))
+		}
+		h.spool.hide(h.queue())
+		if files := runFiles(h.fsys); gone != 1 || len(files) > 0 {
+			t.Errorf("%s: %d files are removed, and those left are %q", name, gone, files)
+		}
+		if strings.Contains(log.String(), "level=ERROR") {
+			t.Errorf("%s: the log has an error:\n%s", name, &log)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ type hookFS struct {
 	writeOut func(call func() error) error
 	syncDir  func(call func() error) error
 	remove   func(call func() error) error
+	openRead func() // before a file is opened for reading
 }
 
 // Uncached implements segment.UncachedFS: the hooks are for all files.
@@ -22,6 +23,13 @@ func (f *hookFS) Uncached() segment.FS { return f }
 func (f *hookFS) Create(path string) (segment.File, error) { return f.wrap(f.FS.Create(path)) }
 
 func (f *hookFS) Open(path string) (segment.File, error) { return f.wrap(f.FS.Open(path)) }
+
+func (f *hookFS) OpenReadOnly(path string) (segment.File, error) {
+	if f.openRead != nil {
+		f.openRead()
+	}
+	return f.FS.OpenReadOnly(path)
+}
 
 func (f *hookFS) SyncDir(dir string) error {
 	return hooked(f.syncDir, func() error { return f.FS.SyncDir(dir) })

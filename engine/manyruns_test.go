@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -206,6 +209,48 @@ func TestForgoManyRuns(t *testing.T) {
 	verify(t, e)
 	if left := kill(t, e).items("q"); left != reads {
 		t.Errorf("%d items are there after a restart, want the %d that were open", left, reads)
+	}
+}
+
+// TestThinBesideFlush flushes a queue of which a run is about to be written again, and the file goes. That is no error for the
+// log.
+func TestThinBesideFlush(t *testing.T) {
+	var log bytes.Buffer
+	fsys := &hookFS{FS: newFS()}
+	o := testOptions(fsys, tiny)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	e := openQuiet(t, o)
+	putMany(t, e, "q", 0, 40)
+	q := e.shardOf([]byte("q")).queues["q"]
+	for range 2 {
+		e.spillAll(q, true)
+		e.spool.spill(e.spool.spills.Take())
+		e.spool.endRun(q)
+		spoolSome(e, 1<<20)
+		putMany(t, e, "q", 40, 40)
+	}
+	for id := uint64(50); id <= 80; id++ {
+		if _, err := e.Remove(Now(), []byte("q"), "", Which{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flushed := false
+	fsys.openRead = func() {
+		if fsys.openRead, flushed = nil, true; len(runFiles(fsys.FS)) == 0 {
+			t.Error("the files have gone already")
+		}
+		if _, err := e.Flush(Now(), []byte("q"), ""); err != nil {
+			t.Error(err)
+		}
+		e.spool.record(q)
+	}
+	e.spool.tend()
+	e.spool.recordAndThin(q)
+	if files := runFiles(fsys.FS); !flushed || len(files) > 0 {
+		t.Errorf("the queue is flushed: %t, and the files left are %q", flushed, files)
+	}
+	if strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("the log has an error:\n%s", &log)
 	}
 }
 

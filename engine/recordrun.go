@@ -509,6 +509,11 @@ func (s *spool) thinRun(job *thinJob) error {
 		err = reader.Each(r.File, r.written.End, job.drop)
 	}
 	if err != nil {
+		job.q.shard.mu.Lock()
+		defer job.q.shard.mu.Unlock()
+		if !slices.Contains(job.b.runs, job.run) { // it is spent, and its file may be gone
+			return nil
+		}
 		return err
 	}
 	s.recordMu.Lock()
