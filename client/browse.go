@@ -44,8 +44,11 @@ func (c *Client) Browse(ctx context.Context, queue string, opts BrowseOptions) (
 // Look returns the item with an id, or with a key, wherever it is in the queue, and leaves it there. It asks one server
 // after the other, until one has it. It returns an error that wraps [ErrEmpty] if there is none.
 func (c *Client) Look(ctx context.Context, queue string, id uint64, key string) (Listed, error) {
-	if (id == 0) == (key == "") || len(key) > 250 || strings.ContainsFunc(key, isNoKey) {
+	switch {
+	case (id == 0) == (key == ""):
 		return Listed{}, wordy("look into", queue, "", errBadWhich)
+	case len(key) > 250 || strings.ContainsFunc(key, isNoKey):
+		return Listed{}, wordy("look into", queue, "", ErrBadKey)
 	}
 	found, err := c.look(ctx, "look into", queue, memcache.GetOptions{ID: id, Key: []byte(key), Meta: true}, true)
 	if err != nil {
@@ -54,7 +57,7 @@ func (c *Client) Look(ctx context.Context, queue string, id uint64, key string) 
 	return found[0], nil
 }
 
-var errBadWhich = errors.New("an item is named by its id or by its key, of 1 to 250 bytes without blanks and slashes")
+var errBadWhich = errors.New("an item is named by its id or by its key")
 
 // look asks each server for items, or until one has some if one is enough.
 func (c *Client) look(

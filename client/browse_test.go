@@ -100,8 +100,8 @@ func TestBrowse(t *testing.T) {
 	if _, err := c.Look(ctx, "q", 9, ""); !errors.Is(err, ErrEmpty) {
 		t.Errorf("Look at nothing = %v", err)
 	}
-	for _, key := range []string{"", "a/b", "a b"} {
-		if _, err := c.Look(ctx, "q", 0, key); !errors.Is(err, errBadWhich) {
+	for key, want := range map[string]error{"": errBadWhich, "a/b": ErrBadKey, "a b": ErrBadKey} {
+		if _, err := c.Look(ctx, "q", 0, key); !errors.Is(err, want) {
 			t.Errorf("Look at %q = %v", key, err)
 		}
 	}

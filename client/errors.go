@@ -37,6 +37,8 @@ var (
 	ErrNoServers = errors.New("no server is known: none was given, or no server is in the sets of ZooKeeper")
 	// ErrBadName says that a name cannot be that of a queue.
 	ErrBadName = wire.ErrBadName
+	// ErrBadKey says that a key cannot be that of an item.
+	ErrBadKey = errors.New("a key has 1 to 250 bytes, without blanks, slashes and control bytes")
 	// ErrProtocol says that what came from a server is not the protocol of Kestrel.
 	ErrProtocol = errors.New("this is not an answer of a Kestrel server")
 	// ErrReplyTooLarge says that a server sends more than any answer has: an item of more than 64 MiB, or two gigabytes

@@ -43,7 +43,6 @@ type PutOptions struct {
 
 var (
 	errBadDelay     = errors.New("a delay is a time above zero")
-	errBadKey       = errors.New("a key has 1 to 250 bytes, without blanks, slashes and control bytes")
 	errNeedsKey     = errors.New("only new, and only to replace, need a key, and exclude each other")
 	errKeyServers   = errors.New("a key needs a client of one server: each server has keys of its own")
 	errKeyOfSeveral = errors.New("a key is for one item: the second would take the place of the first")
@@ -59,7 +58,7 @@ func (o PutOptions) set() (*memcache.SetOptions, error) {
 	case o.New && o.Replace, (o.New || o.Replace) && o.Key == "":
 		return nil, errNeedsKey
 	case len(o.Key) > 250 || strings.ContainsFunc(o.Key, isNoKey):
-		return nil, errBadKey
+		return nil, ErrBadKey
 	}
 	return &memcache.SetOptions{
 		Delay: o.Delay > 0, DelayMillis: roundedUp(o.Delay, time.Millisecond), Key: []byte(o.Key),

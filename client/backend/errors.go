@@ -19,7 +19,8 @@ var (
 	// ErrNoMessage says that the queue has messages, but none that matches.
 	ErrNoMessage error = &Error{Err: ErrNotFound, Text: burrow.NoMessage}
 
-	// ErrInvalid says that no back end could do what was asked for: a name, an id or a number is wrong.
+	// ErrInvalid says that no back end could do what was asked for: a name, an id, a number or an address is
+	// wrong.
 	ErrInvalid = errors.New("the request is not valid")
 	// ErrDenied says that the caller may not do this.
 	ErrDenied = errors.New("this is not allowed")

@@ -31,7 +31,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Open opens the back end that a URL names. It waits for no server. Close it.
+// Open opens the back end that a URL names. It waits for no server. Close it. The error wraps backend.ErrInvalid if no back
+// end can have that URL.
 func Open(address string, o Options) (backend.Backend, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	account := o.Account
@@ -61,9 +62,9 @@ func Open(address string, o Options) (backend.Backend, error) {
 	return &bound{Backend: b, account: account}, nil
 }
 
-// refused returns an error about an address.
+// refused returns an error about an address, which wraps backend.ErrInvalid.
 func refused(address, why string) error {
-	return fmt.Errorf("address %q: %s", overhttp.Redacted(address), why)
+	return backend.Refuse(backend.ErrInvalid, fmt.Sprintf("address %q: %s", overhttp.Redacted(address), why))
 }
 
 // cutAccount returns the URL of a server without the account in its path, and the account.
@@ -71,6 +72,9 @@ func cutAccount(address string) (server, account string, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "", "", refused(address, "it is no URL")
+	}
+	if u.Host == "" {
+		return "", "", refused(address, "it names no host; want http://host:port")
 	}
 	account = strings.Trim(u.Path, "/")
 	if account != "" {

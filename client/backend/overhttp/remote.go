@@ -64,7 +64,8 @@ func Open(address string, o Options) (*Remote, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
 		u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("address %q: want http://host:port, perhaps with user:password@ before the host", Redacted(address))
+		return nil, backend.Refuse(backend.ErrInvalid,
+			fmt.Sprintf("address %q: want http://host:port, perhaps with user:password@ before the host", Redacted(address)))
 	}
 	dial := o.Dial
 	if dial == nil {

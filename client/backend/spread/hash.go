@@ -23,8 +23,8 @@ type HashOf struct {
 func Hash(members []Member) (*HashOf, error) {
 	for i, m := range members {
 		if slices.ContainsFunc(members[:i], func(other Member) bool { return other.Name == m.Name }) {
-			return nil, fmt.Errorf("two members have the name %s: names must differ, because they say which member has a queue",
-				m.Name)
+			return nil, backend.Refuse(backend.ErrInvalid, fmt.Sprintf(
+				"two members have the name %s: names must differ, because they say which member has a queue", m.Name))
 		}
 	}
 	if len(members) == 0 {

@@ -160,7 +160,7 @@ func TestMisuse(t *testing.T) {
 		{"burrow update_message q m -t 9999999999", cli.ExitUsage, "--ttl is a number"},
 		{"burrow get_accounts --output xml", cli.ExitUsage, "text or json"},
 		{"burrow get_accounts --timeout 0s", cli.ExitUsage, "--timeout is a time above zero"},
-		{"burrow get_accounts --server kestrel://host", cli.ExitFailed, "write http://host:port"},
+		{"burrow get_accounts --server kestrel://host", cli.ExitUsage, "write http://host:port"},
 		{"burrow get_accounts --server http://127.0.0.1:1", cli.ExitFailed, "is a server with a burrow_port running there?"},
 		{"burrow get_accounts --tls-ca /no/such/file", cli.ExitFailed, "read the authority"},
 		{"burrow get_accounts --tls-cert x", cli.ExitUsage, "go together"},

@@ -32,6 +32,7 @@ const (
 // place is where the messages are.
 type place struct {
 	server, user string
+	flag         string // that server comes from
 	files        cli.Credentials
 	timeout      time.Duration
 }
@@ -39,6 +40,7 @@ type place struct {
 // define adds the flags. Name is that of the flag for the URL. The certificate of `kestrel proxy` at its back end has
 // flags of another name than the one that its own clients see.
 func (p *place) define(f *pflag.FlagSet, name string) {
+	p.flag = name
 	f.StringVar(&p.server, name, "", "`URL` of the messages: http:// or https://host:port, kestrel:///directory, sqlite:///file, memory://, "+
 		"failover://a,b or hash://a,b|c (default $"+serverVariable+", or "+defaultServer+")")
 	f.DurationVar(&p.timeout, "timeout", defaultTimeout, "how long a server may take to answer, besides waiting")
@@ -65,7 +67,10 @@ func (p *place) open(account string) (backend.Backend, error) {
 			return nil, err
 		}
 	}
-	address := cmp.Or(p.server, os.Getenv(serverVariable), defaultServer)
+	from, address := "--"+p.flag, cmp.Or(p.server, os.Getenv(serverVariable), defaultServer)
+	if p.server == "" {
+		from = "$" + serverVariable
+	}
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
@@ -73,7 +78,10 @@ func (p *place) open(account string) (backend.Backend, error) {
 	if dir, ok := strings.CutPrefix(address, "kestrel://"); ok && errors.Is(err, engine.ErrLocked) {
 		return nil, cli.Failed("the directory %s is in use by %s: let that one end, or ask a server by its URL", dir, cli.Holder(dir))
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, backend.ErrInvalid):
+		return nil, misused(from + ": " + err.Error())
+	case err != nil:
 		return nil, cli.Failed("open the messages: %v", err)
 	}
 	return b, nil

@@ -7,6 +7,26 @@ import (
 	"testing"
 )
 
+// TestWrongAddress names no messages that there could be. That is a mistake in the command line, which ends with 2.
+func TestWrongAddress(t *testing.T) {
+	for _, address := range []string{
+		"ftp://x", "http://", "http://x:y", "http://x/a/b", "sqlite://", "memory://x", "kestrel://host", "hash://a,a", "failover://",
+		"failover://foo://x",
+	} {
+		code, _, said := run(t, "", "burrow", "get_accounts", "--server", address)
+		if code != 2 || !strings.HasPrefix(said, "kestrel: --server: ") {
+			t.Errorf("%s ends with %d and says %q", address, code, said)
+		}
+	}
+	if code, _, said := run(t, "", "proxy", "--backend", "ftp://x"); code != 2 || !strings.HasPrefix(said, "kestrel: --backend: ") {
+		t.Errorf("a proxy of it ends with %d and says %q", code, said)
+	}
+	t.Setenv(serverVariable, "ftp://x")
+	if code, _, said := run(t, "", "burrow", "get_accounts"); code != 2 || !strings.HasPrefix(said, "kestrel: $KESTREL_BURROW: ") {
+		t.Errorf("an address of the environment ends with %d and says %q", code, said)
+	}
+}
+
 // TestAdvice asks servers that encrypt, that do not, and that want a user. Each error says what to do.
 func TestAdvice(t *testing.T) {
 	denied := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -57,7 +58,11 @@ func (a adminPort) ask(
 		return nil, context.Cause(signalled)
 	}
 	if err != nil {
-		advice := cmp.Or(cli.TLSAdvice(err), "the server needs admin_port in its configuration, and this command --admin HOST:PORT if it"+
+		advice := cli.TLSAdvice(err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			advice = "is that an admin port? --admin says where to ask, and --timeout for how long"
+		}
+		advice = cmp.Or(advice, "the server needs admin_port in its configuration, and this command --admin HOST:PORT if it"+
 			" is another")
 		return nil, cli.Failed("the admin port %s cannot be asked: %v; %s", a.address, cli.Reason(err), advice)
 	}

@@ -96,6 +96,8 @@ func TestMisuse(t *testing.T) {
 		{"get work -n 1 --all", "exclude each other"},
 		{"get work --exec=", "--exec needs a command"},
 		{"put work x --key=", "--key is not empty"},
+		{"put work x --key a/b", "a key has 1 to 250 bytes"},
+		{"peek work --key a/b", "a key has 1 to 250 bytes"},
 		{"get work -P 2", "about the commands of --exec"},
 		{"get work --exec true --null", "say nothing"},
 		{"get work --exec true -P 0", "--parallel is a number above zero"},

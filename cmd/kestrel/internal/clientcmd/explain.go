@@ -48,7 +48,7 @@ func (p *place) advise(err error) (code int, advice string) {
 		code = cli.ExitRefused
 	case errors.Is(err, client.ErrNotStored):
 		code, advice = cli.ExitRefused, "'kestrel stat' shows what the queue holds"
-	case errors.Is(err, client.ErrBadName):
+	case errors.Is(err, client.ErrBadName), errors.Is(err, client.ErrBadKey):
 		code = cli.ExitUsage
 	case errors.Is(err, client.ErrProtocol):
 		advice = "--server needs a port of the memcache protocol, by default 22133"

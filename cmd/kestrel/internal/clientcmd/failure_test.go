@@ -60,7 +60,7 @@ $ kestrel watch > /dev/full; echo $?
 kestrel: write what happens to standard output: no space left on device
 1
 $ kestrel clients --admin $SILENT --timeout 200ms; echo $?
-kestrel: the admin port 127.0.0.1:… cannot be asked: the server did not answer in time; …
+kestrel: the admin port 127.0.0.1:… cannot be asked: the server did not answer in time; is that an admin port? --admin says where to ask, and --timeout for how long
 1
 $ kestrel put work x --server $FOREIGN --timeout 5s; echo $?
 0 items put into "work", and 1 item not
