@@ -207,6 +207,15 @@ func TestNoServer(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("a run without a server leaves %v, %v", left, err)
 	}
+	before := filepath.Join(dir, "run.hlog")
+	if err := os.WriteFile(before, []byte("of an earlier run"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Run(t, withLoad(), cli.ExitFailed, "load", "flood", "--server", "127.0.0.1:1", "--output", filepath.Join(dir, "run"))
+	left, err := os.ReadDir(dir)
+	if log, _ := os.ReadFile(before); err != nil || len(left) != 1 || string(log) != "of an earlier run" {
+		t.Errorf("beside the log of an earlier run, it leaves %v with %q, %v", left, log, err)
+	}
 	clitest.WantText(t, said, "connection refused; a server may be starting, so this tries again for", "connect to 127.0.0.1:1: ", "connection refused", "--spawn starts one")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,23 +105,22 @@ func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 	return nil
 }
 
-// runRecorded runs the scenario with an interval log, if there are to be files.
-func (p *loadFlags) runRecorded(ctx context.Context, e *scenario.Env, s scenario.Scenario) error {
+// runRecorded runs the scenario with an interval log, if there are to be files. A run that measures nothing leaves the log
+// of before.
+func (p *loadFlags) runRecorded(ctx context.Context, e *scenario.Env, s scenario.Scenario) (err error) {
 	if p.output == "" {
 		return scenario.Run(ctx, e, s)
 	}
-	f, err := os.Create(p.output + ".hlog")
-	if err != nil {
-		return err
-	}
-	e.Log, err = figures.NewLog(f, time.Now(), "kestrel load "+s.Name())
-	if err == nil {
-		err = scenario.Run(ctx, e, s)
-	}
-	if err != nil && len(e.Figures.Phases) == 0 {
-		os.Remove(f.Name())
-	}
-	return errors.Join(err, f.Close())
+	unwritten := figures.WriteFile(p.output+".hlog", func(w io.Writer) (bad error) {
+		if e.Log, bad = figures.NewLog(w, time.Now(), "kestrel load "+s.Name()); bad != nil {
+			return bad
+		}
+		if err = scenario.Run(ctx, e, s); len(e.Figures.Phases) == 0 {
+			return err
+		}
+		return nil
+	})
+	return cmp.Or(err, unwritten)
 }
 
 // save writes the files of a run, also of one that failed when it had measured something.
