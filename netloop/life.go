@@ -32,9 +32,9 @@ func (l *loop) open(s *session) {
 
 // leave begins the end of a session whose client sends nothing more: it is closed when the replies
 // that are due have left. It reports false if there are none. Work that is under way ends first, because its reply is due
-// as well. That is a job, a report, or requests that wait for a later turn.
+// as well. That is a job, a report, or requests that wait for a later turn, or behind a large item.
 func (l *loop) leave(s *session) bool {
-	if s.answering() || s.state == stalled && !s.owesTooMuch() {
+	if s.answering() || s.state == stalled && !s.readsTooLittle() {
 		s.leaving = true
 		return true
 	}

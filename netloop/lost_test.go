@@ -203,3 +203,42 @@ func TestHalfCloseAmongRequests(t *testing.T) {
 		})
 	}
 }
+
+// TestHalfCloseBehindLargeItem has a client send nothing more while a large item leaves piece by piece. What it has asked
+// for behind that comes as well.
+func TestHalfCloseBehindLargeItem(t *testing.T) {
+	value := fmt.Sprintf("VALUE q 0 %d\r\n%s\r\nEND\r\n", len(largeItem), largeItem)
+	for _, tt := range []struct {
+		name, ask, want string
+		proto           protocol
+	}{
+		{"gets", "get q\r\nget q\r\nget q\r\n", value + value + "END\r\n", memcacheProtocol{}},
+		{"monitor", "monitor q 1\r\n", value + value + "END\r\n", memcacheProtocol{}},
+		{"text", "get q\nget q\nget q\n", ":" + largeItem + "\n:" + largeItem + "\n*\n", textProtocol{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := newTestServer(t, Options{MaxOpenReads: 9}, defaults())
+				defer ts.stop()
+				for range 2 {
+					if _, err := ts.opts.Engine.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: []byte(largeItem)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c := ts.dial(tt.proto)
+				ts.do(func() {
+					ts.loop.begin()
+					c.session.receive([]byte(tt.ask))
+					if !c.session.body.pending() || !ts.loop.leave(&c.session) {
+						t.Error("the first item is no body, or nothing is to be sent")
+					}
+					ts.loop.tick()
+				})
+				synctest.Wait()
+				if got, ended := c.received(); string(got) != tt.want || !ended {
+					t.Errorf("the client gets %d bytes, %.60q; ended %t; want %d", len(got), got, ended, len(tt.want))
+				}
+			})
+		})
+	}
+}

@@ -181,11 +181,14 @@ func (s *session) spent() bool {
 func (s *session) lookSoon() { s.look = s.work }
 
 // owesTooMuch reports whether so many replies wait for the client that the session must not run more requests.
-func (s *session) owesTooMuch() bool {
-	if s.body.pending() || s.owed >= smallReply && s.repliesShort() {
+func (s *session) owesTooMuch() bool { return s.body.pending() || s.readsTooLittle() }
+
+// readsTooLittle reports whether more replies wait for the client than it may leave unread.
+func (s *session) readsTooLittle() bool {
+	if s.owed >= smallReply && s.repliesShort() {
 		return true
 	}
-	return len(s.out)+s.sink.unsentBytes() > s.loop.server.opts.MaxPending
+	return len(s.out)+s.sink.unsentBytes()+len(s.body.rest) > s.loop.server.opts.MaxPending
 }
 
 // store appends bytes to the input, unless there is no memory for them. It closes the session if they exceed its limits.
