@@ -99,7 +99,7 @@ func (c *conn) sendUnsent() {
 func (c *conn) write(p []byte) []byte {
 	n, err := sendNow(c.fd, p)
 	if err != 0 && err != syscall.EAGAIN && err != syscall.EINTR && err != syscall.ENOBUFS {
-		c.broken = true
+		c.broken, c.session.unheard = true, true
 		return nil
 	}
 	return p[n:]

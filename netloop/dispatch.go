@@ -12,7 +12,7 @@ import (
 // count it, and note what the reply must wait for. Protocols only read the arguments and word the outcome.
 
 func (s *session) readsBlocked() bool {
-	return s.refuseReads || s.loop.server.status.Enforced().BlocksReads()
+	return s.refuseReads || s.unheard || s.loop.server.status.Enforced().BlocksReads()
 }
 
 func (s *session) writesBlocked() bool {

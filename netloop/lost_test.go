@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -241,4 +243,26 @@ func TestHalfCloseBehindLargeItem(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGoneClientTakesNoMore has a client ask for more items than one turn has time for, and go. The server learns that when
+// it sends the first ones: the others stay in the queue. That is no refusal which an operator should hear of.
+func TestGoneClientTakesNoMore(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newBulkTest(t, eventLoop, unsynced(), 1)
+		const many = readSize / len("get q0\r\n")
+		if _, err := lt.engine.PutAll(engine.Now(), []byte("q0"), make([]engine.PutRequest, many)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := unix.Write(lt.peers[0], []byte(strings.Repeat("get q0\r\n", many))); n != readSize {
+			t.Fatalf("sent %d bytes of %d, %v", n, readSize, err)
+		}
+		unix.Shutdown(lt.peers[0], unix.SHUT_RDWR)
+		for turns := 0; lt.conns[lt.fds[0]] != nil && turns < 100; turns++ {
+			lt.turn(0)
+		}
+		if left := lt.depths()[0]; lt.conns[lt.fds[0]] != nil || left < int64(many-maxWork-maxFetched) || lt.server.Refusals() != (Refusals{}) {
+			t.Errorf("%d of %d items are left, %v are refused, and the connection is %v", left, many, lt.server.Refusals(), lt.conns[lt.fds[0]])
+		}
+	})
 }

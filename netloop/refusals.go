@@ -94,7 +94,7 @@ func (s *session) refuse(err error) {
 // refusal has a line of its own.
 func (s *session) noteRefused(err error) {
 	why, ok := reasonOfRefusal(err)
-	if !ok {
+	if !ok || s.unheard {
 		return
 	}
 	l, protocol := s.loop, s.proto.name()

@@ -45,6 +45,7 @@ type session struct {
 	catchUp  bool // it has fetched from a queue with many items, and not put since; see catchUpSize
 	claiming bool // the reply being made says that something was stored or removed
 	noRoom   bool // an item was not taken because its reply had no room
+	unheard  bool // its client is gone: items that it has asked for would be lost
 	dirty    bool // in loop.dirty
 	served   bool // … with an item
 	held     bool // in loop.held; see heldTicket
