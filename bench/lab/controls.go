@@ -200,7 +200,7 @@ func exposureControls() []control {
 		{breaks: "large messages do not count before they are worded", edits: replaced("netloop/burrowreply.go",
 			"if owed.Add(int64(n)) > a.session.share() {", "if owed.Add(int64(n)) < 0 {"), test: "./netloop TestBurrowLargeListsBounded"},
 		{breaks: "unread replies are not bounded", edits: replaced("netloop/session.go",
-			"return len(s.out)+s.sink.unsentBytes() > s.loop.server.opts.MaxPending", "return false"),
+			"return len(s.out)+s.sink.unsentBytes()+len(s.body.rest) > s.loop.server.opts.MaxPending", "return false"),
 			experiment: hostile, only: "slow readers", cycles: 1},
 		{breaks: "an announced item takes its memory at once", edits: replaced("netloop/buffers.go",
 			"	s.in = append(s.in, buf...)",
