@@ -20,7 +20,8 @@ type segmentFile struct {
 	size    int64    // bytes reserved in the file
 	base    Position // position of byte 0 of the file; set when the segment becomes the tail
 	extent
-	sealed bool
+	sealed   bool
+	followed bool // the file says that the next segment has its name, or a write of that has failed
 }
 
 // extent is how far a segment has been written. It moves as a whole, and only when a write
@@ -99,6 +100,7 @@ func (s *segmentFile) seal(watermark Position, followed bool) error {
 	sum := putFrameHeader(buf, KindTrailer, s.id, watermark, s.position())
 	n := int64(len(buf))
 	if followed {
+		s.followed = true
 		buf = append(buf, make([]byte, FrameHeaderSize)...)
 		putFrameHeader(buf[n:], KindMark, s.id, watermark, s.position()+Position(n))
 	} else {

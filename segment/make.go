@@ -31,8 +31,13 @@ func (l *Log) planFor(number uint64, version Version, size int64, zeroFill bool)
 func (l *Log) makeSegment(p plan, prev *link) (*segmentFile, error) {
 	f, name, err := l.makeFile(p)
 	if err != nil {
-		return nil, fmt.Errorf("make segment %d: %w", p.number, err)
+		return nil, err
 	}
+	return l.nameSegment(p, f, name, prev)
+}
+
+// nameSegment makes the file that makeFile has returned a segment. After an error, that may have its name all the same.
+func (l *Log) nameSegment(p plan, f File, name string, prev *link) (_ *segmentFile, err error) {
 	s := &segmentFile{
 		file: f, path: l.path(p.number, segmentExt), version: p.version, number: p.number, id: l.opts.newID(), size: p.size,
 	}
@@ -55,6 +60,11 @@ func (l *Log) makeSegment(p plan, prev *link) (*segmentFile, error) {
 
 // makeFile returns the file that is to become a segment, and the path it has till then.
 func (l *Log) makeFile(p plan) (f File, name string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("make segment %d: %w", p.number, err)
+		}
+	}()
 	if p.spare != "" {
 		if f, err = l.fs.Open(p.spare); err != nil {
 			l.unneeded(p.spare)

@@ -18,16 +18,21 @@ const bytesWorthZeros = 32 << 10
 // so that a full disk leaves the tail as it was. The caller holds mu, and Prepare is not at work.
 func (l *Log) rotate(need int64, version Version) error {
 	size := l.opts.sizeFor(need)
-	if l.next != nil && (l.next.size < size || l.next.version < version) {
-		l.next.file.Close() // its name is taken over by the other one
-		l.next = nil
+	if n := l.next; n != nil && n.version < version && n.size == size && size == l.opts.SegmentSize && !l.tail.followed {
+		l.useAgain(n) // a full disk may have no room for another one
 	}
-	if l.next == nil {
-		next, err := l.makeSegment(l.planFor(l.tail.number+1, max(version, l.tail.version), size, false), nil)
+	if l.next == nil || l.next.size < size || l.next.version < version {
+		p := l.planFor(l.tail.number+1, max(version, l.tail.version), size, false)
+		f, name, err := l.makeFile(p)
 		if err != nil {
 			return err
 		}
-		l.next = next
+		if l.next != nil {
+			l.next.file.Close() // its name is taken over by the other one
+		}
+		if l.next, err = l.nameSegment(p, f, name, nil); err != nil {
+			return err
+		}
 	}
 	if err := l.tail.seal(l.Watermark(), true); err != nil {
 		return err
@@ -44,6 +49,15 @@ func (l *Log) rotate(need int64, version Version) error {
 	l.oftenSynced, l.syncs = often, 0
 	l.recorded = l.Watermark()
 	return nil
+}
+
+// useAgain makes next, in which there is nothing, the first of the spares to be used. The caller holds mu.
+func (l *Log) useAgain(next *segmentFile) {
+	if spare := l.path(next.number, spareExt); l.rename(next.path, spare) == nil {
+		l.spares = append(l.spares, spare)
+	} // else another one takes over its name
+	next.file.Close()
+	l.next = nil
 }
 
 // tailOftenSynced reports whether syncs have covered little of the tail each. The caller holds mu.

@@ -92,10 +92,12 @@ func (s *session) payload(n int) []byte {
 }
 
 // append appends a batch of n bytes.
-func (s *session) append(n int) error {
+func (s *session) append(n int) error { return s.appendAs(segment.Version1, n) }
+
+func (s *session) appendAs(version segment.Version, n int) error {
 	payload := s.payload(n)
 	s.buf = append(append(s.buf[:0], make([]byte, segment.FrameHeaderSize)...), payload...)
-	at, buf, err := s.log.Append(s.buf)
+	at, buf, err := s.log.AppendAs(version, s.buf)
 	s.buf = buf
 	if err != nil {
 		if !errors.Is(err, segment.ErrPoisoned) && !errors.Is(err, segment.ErrClosed) {
@@ -185,6 +187,7 @@ var (
 	prepares = step{"prepare", func(s *session) error { return s.log.Prepare() }}
 
 	writesOut = step{"write out", func(s *session) error { return s.log.WriteOut() }}
+	raises    = step{"append as version 2", func(s *session) error { return s.appendAs(segment.Version2, 80) }}
 	// What it makes durable is not noted: a crash may leave more than was promised.
 	syncsSealed = step{"sync sealed", func(s *session) error { return s.log.SyncSealed() }}
 )
@@ -197,11 +200,11 @@ func trims(keep int) step {
 
 // life is a script in which everything a log does happens at least once. Segments rotate with and
 // without a successor prepared, from new files and from spares. There are a frame larger than a
-// segment, drops, marks, parts written out, spares given back, closing and reopening.
+// segment, one of a later version, drops, marks, parts written out, spares given back, closing and reopening.
 var life = []step{
 	opens, appends(10), syncs, appends(200, 3), prepares, appends(600, 0), writesOut, syncs,
 	appends(300, 300, 300), syncs, drops(2), marks, appends(2500), prepares, syncsSealed,
-	appends(700, 40), syncs, drops(1), prepares, appends(80), closes,
+	appends(700, 40), syncs, drops(1), prepares, raises, closes,
 	opens, appends(400, 500), drops(1), prepares, syncs, appends(600, 1), appends(700), drops(2),
 	prepares, appends(800), marks, drops(1), trims(0), trims(0), prepares, appends(33), marks,
 }

@@ -1,6 +1,8 @@
 package segment_test
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/segment"
@@ -57,5 +59,28 @@ func TestVersions(t *testing.T) {
 				t.Errorf("segment %c is not as documented", digit)
 			}
 		}
+	}
+}
+
+// TestNextIsEnoughForFullDisk fills the disk when the next segment is prepared. That takes a frame which needs a later
+// version: it has the file already. If a frame needs more than the disk has, the next segment is still there for others.
+func TestNextIsEnoughForFullDisk(t *testing.T) {
+	for _, size := range []int{10, 5000} {
+		s, disk := start(t, smallOptions, appends(600))
+		must(t, s.log.Prepare())
+		disk.DiskFull(0)
+		_, _, err := s.log.AppendAs(segment.Version2, make([]byte, segment.FrameHeaderSize+size))
+		if large := size > 1024; large != errors.Is(err, syscall.ENOSPC) || !large && err != nil {
+			t.Errorf("a frame of %d bytes: %v", size, err)
+		}
+		wantNames(t, disk, "1.seg", "2.seg")
+		if s.log.NeedsPrepare() != (size == 10) {
+			t.Errorf("behind a frame of %d bytes, it needs a segment: %t", size, s.log.NeedsPrepare())
+		}
+		if _, _, err = s.log.AppendAs(segment.Version2, make([]byte, segment.FrameHeaderSize+10)); err != nil {
+			t.Errorf("behind a frame of %d bytes: %v", size, err)
+		}
+		must(t, s.close())
+		must(t, leaks(disk))
 	}
 }
