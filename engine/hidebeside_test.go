@@ -284,3 +284,53 @@ func TestUnloadBesideRead(t *testing.T) {
 		t.Errorf("%d items are on disk alone, in %d pieces", h.disk(), pieces)
 	}
 }
+
+// TestUnloadBehindRead reads delayed items back just when their file was written again, and before those that are in
+// memory leave it. A delay that one of them gets later survives a reload that has the queue enter the journal.
+func TestUnloadBehindRead(t *testing.T) {
+	h := newHiding(t, segmenttest.New())
+	h.put(20 * time.Second)
+	h.put(21500 * time.Millisecond)
+	const others = 40
+	for range others {
+		p := PutRequest{Data: make([]byte, 4<<10), Extra: &PutExtra{Delay: 2 * time.Hour}}
+		if _, err := h.Put(h.now, []byte("q"), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.work()
+	for id := range uint64(others - 4) {
+		if _, err := h.Remove(h.now, []byte("q"), "", Which{ID: id + 3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.now = h.now.After(19500 * time.Millisecond)
+	s, q := h.spool, h.queue()
+	job, ok := s.beginHide(q, func(job *hideJob) bool {
+		job.old = q.hiddenRuns()
+		return s.isWasteful(job.old[0], h.now)
+	})
+	if !ok || s.copyLiving(q, job.old[0]) != nil || s.writeHidden(job) != nil {
+		t.Fatal("the file was not written again")
+	}
+	s.unhide(q)
+	if n := h.disk(); n != 4 {
+		t.Fatalf("%d items are on disk alone, want 4", n)
+	}
+	s.unload(job)
+	s.endBatch()
+	which := LookRequest{Which: Which{ID: 2}, Wait: true}
+	if _, err := h.Change(h.now, []byte("q"), &which, Changes{SetDelay: true, Delay: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for _, keep := range []bool{false, true} {
+		o := h.opts.Settings
+		o.Default.KeepJournal = keep
+		if err := h.Reload(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := kill(t, h.Engine).Recovery().Items; n != 6 {
+		t.Errorf("a start has %d items, want 6", n)
+	}
+}

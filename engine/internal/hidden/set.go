@@ -221,11 +221,12 @@ func (s *Set) Finish(r *Run, w Written) {
 	s.placed(r)
 }
 
-// Unload notes that an item, which lives in r and was not read back, leaves memory.
+// Unload notes that an item, which lives in r, leaves memory. It may have been read back since r was written.
 func (s *Set) Unload(r *Run, id uint64, size int) {
 	if !r.disk.Add(id) {
 		return
 	}
+	s.offRead(r, id)
 	r.diskBytes += int64(size)
 	s.disk.Add(item.Tally{Count: 1, Bytes: int64(size)}, 1)
 	r.low, r.next, r.later = 0, 0, 0
@@ -267,16 +268,20 @@ func (s *Set) Leave(id uint64, size int) *Run {
 	if r.liveBytes = max(r.liveBytes-bytes, 0); r.live.Len() == 0 {
 		r.liveBytes, s.used = 0, true
 	}
-	if s.offDisk(r, id, bytes) {
-		return r
+	if !s.offDisk(r, id, bytes) {
+		s.offRead(r, id)
 	}
+	return r
+}
+
+// offRead forgets of an item of r that it was read back, if it was.
+func (s *Set) offRead(r *Run, id uint64) {
 	if p, ok := s.read[id]; ok {
 		r.left[p.frame]--
 		r.read--
 		delete(s.read, id)
 		s.forgetRead()
 	}
-	return r
 }
 
 // forgetRead lets go of the memory of read when there is nothing in it, and accounts for it.
