@@ -34,8 +34,9 @@ func (l *ledger) beginClearing(queue string, open bool) *clearing {
 		if e.put == refused || e.lost || e.state == gone {
 			continue
 		}
-		// What came back may stand behind what has not expired, or aside. So may what a process before has delayed.
-		untouched := e.touched.IsZero() && e.lease == nil && e.hidden.IsZero()
+		// What came back may stand behind what has not expired, or aside. So may what a process before has delayed, also if
+		// nobody knows whether a power cut has left it so.
+		untouched := e.touched.IsZero() && e.lease == nil && e.hidden.IsZero() && !e.blurred.After(s.began)
 		if o.ExpireTo != "" && !open && e.put >= found && untouched && l.hasExpired(e, s.began) {
 			e.moving = true // it goes elsewhere
 			continue

@@ -60,4 +60,9 @@ func TestFlushOfLapsedLease(t *testing.T) {
 	if e.moving || e.state != maybe {
 		t.Errorf("a delayed item is on its way to another queue: %t, in state %d, want false, and %d", e.moving, e.state, maybe)
 	}
+	e.state, e.hidden, e.blurred = here, time.Time{}, now.Add(time.Second) // and a power cut may have left that
+	l.endClearing(l.beginClearing("q", false), true)
+	if e.moving || e.state != maybe {
+		t.Errorf("an item that may be delayed is on its way to another queue: %t, in state %d", e.moving, e.state)
+	}
 }
