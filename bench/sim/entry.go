@@ -87,6 +87,7 @@ type entry struct {
 type asker struct {
 	protocol string
 	asking   bool      // guarded by the ledger's mutex, as are
+	rests    time.Time // when it last ended to ask; and
 	doubts   []problem // laws that are broken if the connection is not over
 }
 

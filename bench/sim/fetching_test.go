@@ -26,3 +26,28 @@ func TestOpenBesideTake(t *testing.T) {
 		t.Errorf("the item is in state %d, with broken laws %v, want gone, and none", e.state, l.problems)
 	}
 }
+
+// TestOpenOfIdle delivers an item again that a client had open which asked for nothing for so long that the server may
+// have ended its connection. Before that it is not delivered.
+func TestOpenOfIdle(t *testing.T) {
+	for _, idle := range []time.Duration{idleTimeout / 2, idleTimeout} {
+		now := epoch.Add(time.Hour)
+		l := newLedger(engine.Settings{Default: engine.DefaultQueueOptions()})
+		l.now = func() time.Time { return now }
+		tick := func() { now = now.Add(time.Millisecond) }
+		n, data := l.putting("q", 50, 0, 0)
+		tick()
+		l.putEnded(n, confirmed)
+		tick()
+		c, f := &asker{}, l.fetch("q", 0)
+		ended := l.asks(c)
+		l.handedOut(c, f, handed{data: data}, opened)
+		l.ended(f, nil)
+		ended(nil)
+		now = now.Add(idle)
+		l.handedOut(&asker{}, l.fetch("q", 0), handed{data: data}, opened)
+		if broken := len(l.problems) > 0; broken != (idle < idleTimeout) {
+			t.Errorf("idle for %v: broken laws %v", idle, l.problems)
+		}
+	}
+}

@@ -56,8 +56,8 @@ func (w *world) checkConnections() {
 	}
 }
 
-// idleTimeout is after what time a server ends connections of idle clients, if it does. None is idle for as long while
-// a process lives, until it comes to rest.
+// idleTimeout is after what time a server ends connections of idle clients, if it does. Hardly any is idle for as long
+// while a process lives, until it comes to rest.
 const idleTimeout = 25 * time.Second
 
 // checkIdle waits until the connections of idle clients must have ended, if the server does that, and checks it.

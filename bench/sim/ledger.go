@@ -74,8 +74,12 @@ func (l *ledger) violate(law, format string, args ...any) {
 }
 
 // doubt notes that a law is broken unless the server has ended the connection of a caller. That caller will learn of it
-// by the reply that it waits for. The caller holds mu.
+// by the reply that it waits for. One that has asked for nothing for about the idleTimeout learns nothing. The caller
+// holds mu.
 func (l *ledger) doubt(c *asker, law, format string, args ...any) {
+	if !c.asking && !c.rests.IsZero() && l.now().Sub(c.rests) > idleTimeout-time.Second {
+		return
+	}
 	if !c.asking {
 		l.violate(law, format, args...)
 		return
@@ -97,7 +101,7 @@ func (l *ledger) asks(c *asker) (ended func(error)) {
 				l.violate(p.Law, "%s", p.Text)
 			}
 		}
-		c.asking, c.doubts = false, nil
+		c.asking, c.doubts, c.rests = false, nil, l.now()
 	}
 }
 
