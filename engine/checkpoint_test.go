@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -402,5 +403,34 @@ func TestSpillBesideOpenReads(t *testing.T) {
 	}
 	if got := openQuiet(t, testOptions(fsys.Kill(), tiny)).Recovery().Items; got != 1000 {
 		t.Errorf("after a kill there are %d items, want 1000", got)
+	}
+}
+
+// TestCheckpointBrokenOff has a write fail once in the middle of a checkpoint, which is not complete then. Segments stay
+// until another one is.
+func TestCheckpointBrokenOff(t *testing.T) {
+	e, fsys := newQuiet(t)
+	const queues = 4 * checkpointBatch / 200
+	for i := range queues {
+		mustPut(t, e, fmt.Sprintf("%0200d", i), "x")
+	}
+	tail := e.journal.Segment()
+	fillSegments(t, e, "other", 4*len(e.journal.Segments()))
+	for i := range queues {
+		mustGet(t, e, fmt.Sprintf("%0200d", i))
+	}
+	drain(t, e, "other")
+	fsys.SetFault(segmenttest.FailNth(segmenttest.OpWriteAt, fsys.Calls(segmenttest.OpWriteAt)+1, syscall.ENOSPC))
+	failed := e.trimJournal()
+	if got := openQuiet(t, testOptions(fsys.Kill())).Recovery().Queues; got != queues+1 || failed == nil {
+		t.Errorf("behind a trim that returned %v a start has %d queues, want an error and %d", failed, got, queues+1)
+	}
+	e.retryJournal()
+	trimAll(t, e)
+	if got := e.journal.Segments()[0].Number; got <= tail {
+		t.Errorf("the next trim has left segment %d", got)
+	}
+	if got := openQuiet(t, testOptions(fsys.Kill())).Recovery().Queues; got != queues+1 {
+		t.Errorf("behind the next trim a start has %d queues, want %d", got, queues+1)
 	}
 }

@@ -36,19 +36,19 @@ const (
 // and yields the processor. Otherwise the next commit of a client would have to write them.
 func (e *Engine) checkpoint() (seg uint64, err error) {
 	seg = e.journal.Segment()
-	end, gathered := e.journal.End(), int64(0)
+	gathered := int64(0)
 	for n := range e.recordState() {
 		e.debt.Wrote(n)
 		if gathered += n; gathered < checkpointBatch {
 			continue
 		}
 		gathered = 0
-		if end = e.journal.End(); e.journal.Write(end) != nil {
-			break // the commit says why
+		if err = e.journal.Write(e.journal.End()); err != nil {
+			return seg, err // the next write may succeed, and the rest is not recorded
 		}
 		processor.Yield()
 	}
-	end = e.journal.End()
+	end := e.journal.End()
 	return seg, e.Commit(Ticket{Written: end, Synced: end})
 }
 
