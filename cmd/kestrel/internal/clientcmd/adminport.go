@@ -42,7 +42,7 @@ func (a adminPort) ask(
 	signalled := ctx
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, _, err := net.SplitHostPort(a.address); err != nil {
+	if _, port, err := net.SplitHostPort(a.address); err != nil || port == "" {
 		return nil, misused("--admin: %q is not HOST:PORT", a.address)
 	}
 	address := url.URL{Scheme: "http", Host: a.address, Path: "/" + command, RawQuery: query.Encode()}

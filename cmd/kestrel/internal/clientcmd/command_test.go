@@ -130,6 +130,7 @@ func TestMisuse(t *testing.T) {
 		{"sniff --by size", "--by is queue, client or all"},
 		{"sniff --limit 0", "--limit is a number from 1 to 10000"},
 		{"clients --admin nonsense", `--admin: "nonsense" is not HOST:PORT`},
+		{"clients --admin localhost:", `--admin: "localhost:" is not HOST:PORT`},
 		{"clients --limit 0", "--limit is a number above zero"},
 		{"shell x", "does not know what to do with"},
 	} {
