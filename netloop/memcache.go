@@ -135,25 +135,6 @@ func memcacheSet(s *session, req *memcache.Request) {
 	stored(s, t, err)
 }
 
-const (
-	// maxGathered and maxGatheredBytes bound the work that one lock of a queue's shard covers.
-	maxGathered      = 64
-	maxGatheredBytes = 64 << 10
-)
-
-// gathered holds pipelined puts of one session to one queue, which are decoded and not run yet. The engine takes
-// them in one call. The session runs them before any other request, so its client sees no difference.
-type gathered struct {
-	queue   []byte              // as the client spells it; aliases the input, as the items do
-	plain   bool                // the engine calls it the same
-	puts    []engine.PutRequest // at most maxGathered, for which it has room; those behind are zero
-	bytes   int
-	takers  int                          // queues that take each of them
-	work    int                          // that they are together, see putWork
-	noReply [maxGathered]bool            // by index in puts
-	extras  [maxGathered]engine.PutExtra // likewise, of those that have any
-}
-
 // gather adds the put in req, of size bytes, whose slices stay valid until handle returns. A user who was allowed the
 // first put of a gathering is allowed all, but a quota counts each.
 func (s *session) gather(req *memcache.Request, size int) {
@@ -194,17 +175,6 @@ func (s *session) gather(req *memcache.Request, size int) {
 	if g.full() {
 		s.putGathered()
 	}
-}
-
-// maxTaken is about how many items all queues together take from one gathering of puts.
-const maxTaken = 1024
-
-// full notes what the newest put takes, and reports whether the loop may gather no other.
-func (g *gathered) full() bool {
-	p := &g.puts[len(g.puts)-1]
-	g.bytes += len(p.Data)
-	g.work += putWork(p) * g.takers
-	return len(g.puts) == maxGathered || g.bytes >= maxGatheredBytes || g.work+g.takers > maxTaken
 }
 
 // fillPut makes p, which is zero, the put of a SET without its PutExtra, which few ask for. Its data aliases req's.
@@ -282,15 +252,8 @@ func (s *session) putGathered() {
 			done++
 		}
 	}
-	s.loop.dropGathered()
+	s.loop.gathered.drop()
 	s.replyStart = len(s.out)
-}
-
-// dropGathered forgets the gathered puts, and the input that they alias.
-func (l *loop) dropGathered() {
-	g := &l.gathered
-	clear(g.puts)
-	g.puts, g.queue, g.bytes, g.work = g.puts[:0], nil, 0, 0
 }
 
 // repeats returns how many more times the request in[:n] follows in the input, up to maxFetched.

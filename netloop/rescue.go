@@ -32,7 +32,7 @@ func (l *loop) rescue(s *session) {
 	l.counters.Panics++
 	l.log.Error("session closed after a fault of the server", "peer", s.sink.peer(),
 		"fault", fmt.Sprint(job.cause), "stack", string(job.stack))
-	l.dropGathered()
+	l.gathered.drop()
 	s.cutReply()
 	s.quit()
 }

@@ -151,17 +151,6 @@ const (
 	replyWork = 64  // bytes: few, because a reply may be the first to touch its memory
 )
 
-// extraWork is how many units an item with a delay or a key is for each queue that takes it.
-const extraWork = 8
-
-// putWork is how many units of work p is for each queue that takes it.
-func putWork(p *engine.PutRequest) int {
-	if p.Extra != nil {
-		return extraWork
-	}
-	return 1
-}
-
 // spent reports whether the session has had its share of the turn.
 func (s *session) spent() bool {
 	l := s.loop

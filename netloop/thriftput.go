@@ -59,7 +59,7 @@ func thriftPut(s *session, req *thrift.Request) {
 	}
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
 	g := &s.loop.gathered
-	defer s.loop.dropGathered()
+	defer g.drop()
 	g.takers = s.loop.engine.Takers(req.Queue)
 	count, left, keys := 0, req.Items.Len(), req.Keys
 	for item := range req.Items.All() {
@@ -78,7 +78,7 @@ func thriftPut(s *session, req *thrift.Request) {
 			s.endThriftPut(count, engine.Ticket{}, err)
 			return
 		}
-		s.loop.dropGathered()
+		g.drop()
 	}
 	s.endThriftPut(count, engine.Ticket{}, nil)
 }
