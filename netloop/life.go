@@ -34,7 +34,8 @@ func (l *loop) open(s *session) {
 // that are due have left. It reports false if there are none. Work that is under way ends first, because its reply is due
 // as well. That is a job, a report, or requests that wait for a later turn, or behind a large item.
 func (l *loop) leave(s *session) bool {
-	if s.answering() || s.state == stalled && !s.readsTooLittle() {
+	more := s.inStart < len(s.in) || s.wait.kind == waitMonitor // else the drainer has the rest
+	if s.answering() || s.state == stalled && more && !s.readsTooLittle() {
 		s.leaving = true
 		return true
 	}
