@@ -255,6 +255,8 @@ func resourceControls() []control {
 			"			q.entering = true\n", ""), test: "./engine TestMoveBesideChanges"},
 		{breaks: "a checkpoint goes on under the number that a reload gives", edits: replaced("engine/checkpoint.go",
 			"	if q.inJournal() && q.number == t.number {", "	if q.inJournal() {"), test: "./engine TestCheckpointBesideReload"},
+		{breaks: "a checkpoint that is broken off passes for a whole one", edits: replaced("engine/trim.go",
+			"			return seg, err // the", "			break // the"), test: "./engine TestCheckpointBrokenOff"},
 		{breaks: "no segment is dropped any more after an error", edits: replaced(rotateFile, again,
 			again+"\n		return \"\", fs.ErrInvalid"), test: goesOn},
 		{breaks: "a name whose sync failed is not changed again", edits: replaced(rotateFile, again,

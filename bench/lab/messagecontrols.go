@@ -62,6 +62,8 @@ func messageControls() []control {
 			"			r.unrecord() // no", "			// no"), test: "./engine TestMarksBesideReclaim"},
 		{breaks: "a marks file replaces one that has more", edits: replaced(marksFile,
 			"b.marks != t.file || ", ""), test: "./engine TestMarksBesideEntering"},
+		{breaks: "what has left memory again counts as read back", edits: replaced("engine/internal/hidden/set.go",
+			"	s.offRead(r, id)\n	r.disk", "	r.disk"), test: "./engine TestUnloadBehindRead"},
 		{breaks: "what is to be read back is asked for once only", edits: replaced("engine/hide.go",
 			"	h.queuedRead, h.reading = false, ", "	h.reading = "), test: "./engine TestReadBackBehindFlush"},
 		{breaks: "a thinned run is not recorded", edits: replaced(recordFile,

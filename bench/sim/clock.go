@@ -11,13 +11,20 @@ import (
 )
 
 // clockEdits give the engine of a worker a clock that can be set: all its wall clock times come from here. What
-// is due goes by a clock that nobody sets, from the start of the process on. The last edit has a RELOAD record its small
-// queues in pieces as well, so that processes end between two of them.
+// is due goes by a clock that nobody sets, from the start of the process on. The other edits have background work go
+// through its small queues in pieces as well. So processes end, and calls fail, between two of them.
 var clockEdits = []struct{ file, old, new string }{
 	{"internal/item/item.go", "return Time(t.UnixMilli())", "return Time(t.UnixMilli() + clockStep)"},
 	{"internal/item/item.go", "func Now() Time { return Time(time.Now().UnixMilli()) }",
 		"func Now() Time { return At(time.Now()) }\n\nvar clockStep int64"},
 	{"options.go", "setDefault(&o.enterBatch, checkpointBatch)", "setDefault(&o.enterBatch, 100)"},
+	{"trim.go", "checkpointBatch = 32 << 10", "checkpointBatch = 64"},
+	{"checkpoint.go", "const checkpointRecords = 256", "const checkpointRecords = 2"},
+	{"gone.go", "const readBatch = 1024", "const readBatch = 3"},
+	{"fill.go", "const takePiece = 1024", "const takePiece = 2"},
+	{"hide.go", "\thidePiece = 128", "\thidePiece = 2"},
+	{"hide.go", "unhidePiece = 128", "unhidePiece = 2"},
+	{"internal/hidden/batch.go", "FrameSize = 64 << 10", "FrameSize = 256"},
 }
 
 // clockOverlay writes the overlay of o, with clockEdits, to a file in dir and returns its name.
