@@ -270,3 +270,82 @@ func TestGoneClientTakesNoMore(t *testing.T) {
 		}
 	})
 }
+
+// TestGoneClientWaitsForNothing has an item come for a client that waits, after the server has failed to send it something.
+// The item stays in the queue, as does what the client has collected.
+func TestGoneClientWaitsForNothing(t *testing.T) {
+	get := func(most int32) string {
+		return string(new(thrift.Client).AppendGet(nil, 1, []byte("q"), thrift.GetOptions{MaxItems: most, WaitMillis: 1000}))
+	}
+	for _, tt := range []struct {
+		name, ask string
+		proto     protocol
+		first     int // items that are there before
+	}{
+		{"get", "get q/t=1000\r\n", memcacheProtocol{}, 0},
+		{"open", "get q/t=1000/open\r\n", memcacheProtocol{}, 0},
+		{"lease", "get q/lease=5000/t=1000\r\n", memcacheProtocol{}, 0},
+		{"several", "get p/or=q/t=1000\r\n", memcacheProtocol{}, 0},
+		{"monitor", "monitor q 1\r\n", memcacheProtocol{}, 0},
+		{"text", "get q 1000\n", textProtocol{}, 0},
+		{"thrift", get(1), thriftProtocol{}, 0},
+		{"thrift, with an item", get(2), thriftProtocol{}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := newTestServer(t, Options{MaxOpenReads: 2}, defaults())
+				defer ts.stop()
+				put := func() {
+					if _, err := ts.opts.Engine.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: []byte("x")}); err != nil {
+						t.Error(err)
+					}
+				}
+				for range tt.first {
+					put()
+				}
+				c := ts.dial(tt.proto)
+				c.feed([]byte(tt.ask), len(tt.ask))
+				ts.do(func() {
+					if c.session.state != waiting {
+						t.Error("the client does not wait")
+					}
+					c.session.unheard = true
+					put()
+				})
+				synctest.Wait()
+				q, _ := ts.opts.Engine.QueueStats(engine.Now(), []byte("q"))
+				if q.Items != int64(tt.first+1) || q.OpenReads != 0 || q.Leased != 0 || q.Waiters != 0 {
+					t.Errorf("the queue has %d items, %d open, %d leased and %d waiters; want %d, 0, 0, 0",
+						q.Items, q.OpenReads, q.Leased, q.Waiters, tt.first+1)
+				}
+			})
+		})
+	}
+}
+
+// TestGoneClientGetsNothing has a Thrift client ask for an item, and then for more than one turn has time for, and go. The
+// server learns that when it sends the first one. What it has collected of the others comes back.
+func TestGoneClientGetsNothing(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newBulkTest(t, eventLoop, unsynced(), 1)
+		lt.conns[lt.fds[0]].session.proto = thriftProtocol{}
+		const many = 3 * maxWork
+		if _, err := lt.engine.PutAll(engine.Now(), []byte("q0"), make([]engine.PutRequest, many)); err != nil {
+			t.Fatal(err)
+		}
+		var client thrift.Client
+		asks := client.AppendGet(nil, 1, []byte("q0"), thrift.GetOptions{MaxItems: 1})
+		asks = client.AppendGet(asks, 2, []byte("q0"), thrift.GetOptions{MaxItems: many})
+		if n, err := unix.Write(lt.peers[0], asks); n != len(asks) {
+			t.Fatal(n, err)
+		}
+		unix.Shutdown(lt.peers[0], unix.SHUT_RDWR)
+		for turns := 0; lt.conns[lt.fds[0]] != nil && turns < 100; turns++ {
+			lt.turn(0)
+		}
+		lt.server.jobs.Wait()
+		if left := lt.depths()[0]; left != many-1 {
+			t.Errorf("%d of %d items are left", left, many)
+		}
+	})
+}

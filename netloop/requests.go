@@ -170,7 +170,7 @@ func (s *session) waitOver() {
 	s.takeOutput()
 	l.makeDirty(s)
 	s.replyStart = len(s.out)
-	if kind != waitJob && s.id.user != nil {
+	if kind != waitJob && (s.id.user != nil || s.unheard) {
 		ref, err = s.stillMayHave(ref, err)
 	}
 	switch kind {
@@ -289,11 +289,11 @@ func (s *session) waitRight() access.Right {
 	return access.Get
 }
 
-// stillMayHave returns what a wait has brought, unless a reload has taken the right to it in the meantime. Then the item
-// comes back, as if the client had never seen it, and the error says why.
+// stillMayHave returns what a wait has brought, unless the client is gone, or a reload has taken its right to that
+// meanwhile. Then the item comes back, as if the client had never seen it, and the error says which right is missing.
 func (s *session) stillMayHave(ref engine.ReadRef, err error) (engine.ReadRef, error) {
 	n := need{s.waitRight(), onQueue}
-	if ref.IsZero() || s.id.may(n.right, s.wait.name) {
+	if ref.IsZero() || !s.unheard && s.id.may(n.right, s.wait.name) {
 		return ref, err
 	}
 	s.loop.engine.Return(s.loop.now, []engine.ReadRef{ref}, engine.Return{How: engine.Release})

@@ -118,6 +118,9 @@ func (s *session) growGet() bool {
 // none ends the get under way; without one it ends a get_any, or a browse of one item.
 func (thriftProtocol) none(s *session) {
 	g, l := &s.thrift.get, s.loop
+	if s.unheard {
+		s.abandonGet()
+	}
 	if g.reply == nil {
 		start := len(s.out)
 		s.out = thrift.EndItems(thrift.BeginItems(s.out, s.thrift.call), start, 0)
