@@ -290,6 +290,7 @@ func TestGoneClientWaitsForNothing(t *testing.T) {
 		{"text", "get q 1000\n", textProtocol{}, 0},
 		{"thrift", get(1), thriftProtocol{}, 0},
 		{"thrift, with an item", get(2), thriftProtocol{}, 1},
+		{"Burrow", "DELETE /v1.0/default/q?limit=1&wait=1&detail=all HTTP/1.1\r\nHost: localhost\r\n\r\n", burrowProtocol{}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -290,13 +290,16 @@ func (s *session) waitRight() access.Right {
 }
 
 // stillMayHave returns what a wait has brought, unless the client is gone, or a reload has taken its right to that
-// meanwhile. Then the item comes back, as if the client had never seen it, and the error says which right is missing.
+// meanwhile. Then the item comes back, as if the client had never seen it, and the error says why.
 func (s *session) stillMayHave(ref engine.ReadRef, err error) (engine.ReadRef, error) {
 	n := need{s.waitRight(), onQueue}
 	if ref.IsZero() || !s.unheard && s.id.may(n.right, s.wait.name) {
 		return ref, err
 	}
 	s.loop.engine.Return(s.loop.now, []engine.ReadRef{ref}, engine.Return{How: engine.Release})
+	if s.unheard {
+		return engine.ReadRef{}, errGetUnavailable
+	}
 	return engine.ReadRef{}, s.denied(n, s.wait.name)
 }
 
