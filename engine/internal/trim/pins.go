@@ -9,7 +9,7 @@ import (
 // counted as they come, since a walk over a million open reads would keep the shard from its clients. They must not be
 // copied.
 type Pins struct {
-	pins   []Pin // by segment; one may be empty, since a queue that hands out one item at a time needs it again
+	pins   []Pin // by segment; some may be empty: a queue that hands out one item at a time needs its pin again
 	recent *Pin  // of them, the one asked for last; nil without any
 }
 
