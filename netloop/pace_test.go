@@ -51,6 +51,19 @@ func (lt *bulkTest) turnAt(later moment) (put []int64) {
 	return put
 }
 
+// untilPaced has connection 0 put items of a size until it is not read any more.
+func (lt *bulkTest) untilPaced(t *testing.T, size int) {
+	t.Helper()
+	const most = 40 << 20
+	for n := 0; len(lt.paced.conns) == 0; n += size {
+		if n > most {
+			t.Fatalf("still read after %d bytes", n)
+		}
+		lt.put(0, 1, size)
+		lt.turnAt(1)
+	}
+}
+
 // TestPace has a connection put to a queue whose backlog is not written. It is not read when the
 // queue has some megabytes too much in memory, but for once a second, until the disk writes again. Another is served
 // all the time.
@@ -58,20 +71,14 @@ func (lt *bulkTest) turnAt(later moment) (put []int64) {
 // Its control is a driver that does not call pace.
 func TestPace(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		const size, most = 32 << 10, 40 << 20
+		const size = 32 << 10
 		disk := stuckBacklog{segmenttest.New(), make(chan struct{})}
 		writeAgain := sync.OnceFunc(func() { close(disk.disk) })
 		defer writeAgain() // or a test that fails would not end
 		queue := unsynced()
 		queue.MaxMemorySize = 4 * size
 		lt := newBulkTestOn(t, eventLoop, disk, queue, 2)
-		for n := 0; len(lt.paced.conns) == 0; n += size {
-			if n > most {
-				t.Fatalf("still read after %d bytes", n)
-			}
-			lt.put(0, 1, size)
-			lt.turnAt(1)
-		}
+		lt.untilPaced(t, size)
 		lt.put(0, 1, size)
 		for range 10 {
 			lt.put(1, 1, 1)
@@ -105,10 +112,7 @@ func TestPaceEnds(t *testing.T) {
 		queue := unsynced()
 		queue.MaxMemorySize = 4 * size
 		lt := newBulkTestOn(t, eventLoop, disk, queue, 1)
-		for len(lt.paced.conns) == 0 {
-			lt.put(0, 1, size)
-			lt.turnAt(1)
-		}
+		lt.untilPaced(t, size)
 		unix.Shutdown(lt.peers[0], unix.SHUT_RDWR)
 		lt.turnAt(1)
 		if lt.conns[lt.fds[0]] != nil || len(lt.paced.conns) > 0 {
