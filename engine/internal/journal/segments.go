@@ -110,6 +110,7 @@ func (j *Journal) Prepare() {
 		if !j.full.Swap(true) {
 			j.opts.Log.Warn("disk is full: puts will be refused", "err", err)
 		}
+	case errors.Is(err, segment.ErrPoisoned): // who called the sync that failed says so
 	case !j.Failing(): // else it is tried again and again
 		j.opts.Report("journal: the next segment could not be made; trying again", err)
 	}
