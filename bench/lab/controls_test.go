@@ -2,14 +2,17 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestControlsApply checks that what the controls break is still there to be broken: who changes such a line changes the
-// control. What they make of it compiles. That each is noticed takes minutes: make controls.
+// control. What they make of it compiles; make test tries that of one in eight. That each is noticed takes minutes: make
+// controls.
 func TestControlsApply(t *testing.T) {
 	t.Parallel()
 	root, err := repository(t.Context())
@@ -34,8 +37,13 @@ func TestControlsApply(t *testing.T) {
 		all = append(all, p.edits...)
 	}
 	checker := newChecker(t, root, all)
-	for _, c := range broken {
-		if err := checker.check(c.edits); err != nil {
+	sample := testing.Short() && os.Getenv("KESTREL_CI") == ""
+	for i, key := range slices.Sorted(maps.Keys(broken)) {
+		c := broken[key]
+		if _, err = edited(root, c.edits); err == nil && (!sample || i%8 == 0) {
+			err = checker.check(c.edits)
+		}
+		if err != nil {
 			t.Errorf("control %q: %v", c.breaks, err)
 		}
 	}
