@@ -7,16 +7,23 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// ledgerOfOne returns a ledger of one item in queue q, and the data of that. later has the ledger's time pass.
+func ledgerOfOne() (l *ledger, data []byte, later func(time.Duration)) {
+	now := epoch.Add(time.Hour)
+	l = newLedger(engine.Settings{Default: engine.DefaultQueueOptions()})
+	l.now = func() time.Time { return now }
+	later = func(d time.Duration) { now = now.Add(d) }
+	n, data := l.putting("q", 50, 0, 0)
+	later(time.Millisecond)
+	l.putEnded(n, confirmed)
+	return l, data, later
+}
+
 // TestOpenBesideTake opens an item that comes back at once, as when the server stops, and is taken for good by
 // somebody else. The reply to the open read comes last; the item is gone all the same.
 func TestOpenBesideTake(t *testing.T) {
-	now := epoch.Add(time.Hour)
-	l := newLedger(engine.Settings{Default: engine.DefaultQueueOptions()})
-	l.now = func() time.Time { return now }
-	tick := func() { now = now.Add(time.Millisecond) }
-	n, data := l.putting("q", 50, 0, 0)
-	tick()
-	l.putEnded(n, confirmed)
+	l, data, later := ledgerOfOne()
+	tick := func() { later(time.Millisecond) }
 	tick()
 	take, open := l.fetch("q", 0), l.fetch("q", 0)
 	tick()
@@ -31,20 +38,15 @@ func TestOpenBesideTake(t *testing.T) {
 // have ended its connection. Before that it is not delivered.
 func TestOpenOfIdle(t *testing.T) {
 	for _, idle := range []time.Duration{idleTimeout / 2, idleTimeout} {
-		now := epoch.Add(time.Hour)
-		l := newLedger(engine.Settings{Default: engine.DefaultQueueOptions()})
-		l.now = func() time.Time { return now }
-		tick := func() { now = now.Add(time.Millisecond) }
-		n, data := l.putting("q", 50, 0, 0)
-		tick()
-		l.putEnded(n, confirmed)
+		l, data, later := ledgerOfOne()
+		tick := func() { later(time.Millisecond) }
 		tick()
 		c, f := &asker{}, l.fetch("q", 0)
 		ended := l.asks(c)
 		l.handedOut(c, f, handed{data: data}, opened)
 		l.ended(f, nil)
 		ended(nil)
-		now = now.Add(idle)
+		later(idle)
 		l.handedOut(&asker{}, l.fetch("q", 0), handed{data: data}, opened)
 		if broken := len(l.problems) > 0; broken != (idle < idleTimeout) {
 			t.Errorf("idle for %v: broken laws %v", idle, l.problems)

@@ -3,20 +3,13 @@ package main
 import (
 	"testing"
 	"time"
-
-	"github.com/kestrelmq/kestrel/engine"
 )
 
 // TestLeaseConfirmedTwice confirms an item by two receipts at once. The first is refused; nobody knows what came of
 // the second, so the item may be gone.
 func TestLeaseConfirmedTwice(t *testing.T) {
-	now := epoch.Add(time.Hour)
-	l := newLedger(engine.Settings{Default: engine.DefaultQueueOptions()})
-	l.now = func() time.Time { return now }
-	tick := func() { now = now.Add(time.Millisecond) }
-	n, data := l.putting("q", 50, 0, 0)
-	tick()
-	l.putEnded(n, confirmed)
+	l, data, later := ledgerOfOne()
+	tick := func() { later(time.Millisecond) }
 	lease := func(receipt uint64) {
 		tick()
 		f := l.fetch("q", time.Second)
